@@ -1,0 +1,32 @@
+# Two commands do everything: `make lab` and `make test`. Both set the environment up first, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.sfi-lab-ready
+
+.PHONY: help setup lab test lint bench-ui figures clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP)  ## .venv with the exact tested versions and the sfi-lab command (nothing to do the second time)
+
+# torch first and alone: with the version pinned, pip can take a CPU build where one is at hand
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[dev]'
+	touch $@
+
+lab: setup  ## JupyterLab on the workbench notebook
+	$(BIN)/sfi-lab lab
+
+test: setup  ## every test: units, kernels under Triton's interpreter, notebooks by nbval, browser
+	$(BIN)/python -m pytest
+
+lint: setup  ## ruff: style and formatting
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+clean:  ## removes the environment and caches
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

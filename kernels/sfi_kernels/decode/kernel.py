@@ -1,0 +1,197 @@
+"""The attention kernel of both decode operations.
+
+    s(j)   = scale * q . k_j                         (or cap * tanh(s / cap))
+    out    = sum_j exp(s(j) - m) v_j / sum_j exp(s(j) - m)
+
+over the keys that a slot of the plan names: tiles of the packed buffer, then tiles of the pages. Each slot keeps
+(m, sum, weighted values) in registers; the slot of a sequence and head that finishes last merges them all, so there is
+no second launch. Every tile is masked where it is loaded: whatever lies beyond a length, NaN included, is never read.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def soft_cap(s, cap):
+    """cap * tanh(s / cap), written with one exponential that can't overflow to NaN."""
+    return cap * (1.0 - 2.0 / (tl.exp(2.0 * s / cap) + 1.0))
+
+
+@triton.jit
+def running_max(m, s):
+    """The new row maximum, and the same with -inf replaced by 0 so that exp(-inf - m) is 0 and never NaN."""
+    new = tl.maximum(m, tl.max(s, 1))
+    return new, tl.where(new == float("-inf"), 0.0, new)
+
+
+@triton.jit
+def attend(q, k, v, valid, m, l, acc, scale, cap,
+           HAS_CAP: tl.constexpr, UPCAST: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    """One tile of online softmax. q [BG, BD], k and v [BN, BD], valid [BN] -> (s [BG, BN], m, l, acc)."""
+    if UPCAST:  # the CPU interpreter multiplies float32 only; on a GPU the operands stay in their dtype
+        s = tl.dot(q.to(tl.float32), tl.trans(k.to(tl.float32)), input_precision=PRECISION)
+    else:
+        s = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+    s *= scale
+    if HAS_CAP:
+        s = soft_cap(s, cap)
+    s = tl.where(valid[None, :], s, float("-inf"))
+    m_new, m_safe = running_max(m, s)
+    keep = tl.exp(m - m_safe)
+    p = tl.exp(s - m_safe[:, None])
+    l = l * keep + tl.sum(p, 1)
+    acc *= keep[:, None]
+    if UPCAST:
+        acc += tl.dot(p.to(v.dtype).to(tl.float32), v.to(tl.float32), input_precision=PRECISION)
+    else:
+        acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
+    return s, m_new, l, acc
+
+
+@triton.jit
+def merge_slots(
+    PART_OUT, PART_ML, OUT, SCORE_LSE, h, out_row, first, splits,
+    H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, MERGE_G: tl.constexpr, BLOCK_D: tl.constexpr,
+    MERGE_S: tl.constexpr, HAS_LSE: tl.constexpr,
+):  # fmt: skip
+    """out = sum_s e^(m_s - m) acc_s / sum_s e^(m_s - m) l_s over the slots of one sequence and head, in slot order."""
+    g = tl.arange(0, MERGE_G)
+    d = tl.arange(0, BLOCK_D)
+    m = tl.full([MERGE_G], float("-inf"), tl.float32)
+    l = tl.zeros([MERGE_G], tl.float32)
+    acc = tl.zeros([MERGE_G, BLOCK_D], tl.float32)
+    mj = tl.full([MERGE_G], float("-inf"), tl.float32)
+    lj = tl.zeros([MERGE_G], tl.float32)
+    for start in range(0, splits, MERGE_S):
+        s = start + tl.arange(0, MERGE_S)
+        row = (first + s) * H + h
+        there = (s < splits)[:, None] & (g < G)[None, :]
+        ml = PART_ML + row[:, None] * (4 * G) + g[None, :]
+        ms = tl.load(ml, mask=there, other=float("-inf"), cache_modifier=".cg")
+        ls = tl.load(ml + G, mask=there, other=0.0, cache_modifier=".cg")
+        part = PART_OUT + row[:, None, None] * (G * D) + g[None, :, None] * D + d[None, None, :]
+        values = tl.load(part, mask=there[:, :, None] & (d < D)[None, None, :], other=0.0, cache_modifier=".cg")
+        m_new = tl.maximum(m, tl.max(ms, 0))
+        safe = tl.where(m_new == float("-inf"), 0.0, m_new)
+        keep = tl.exp(m - safe)
+        w = tl.exp(ms - safe[None, :])
+        l = l * keep + tl.sum(w * ls, 0)
+        acc = acc * keep[:, None] + tl.sum(w[:, :, None] * values, 0)
+        m = m_new
+        if HAS_LSE:
+            mjs = tl.load(ml + 2 * G, mask=there, other=float("-inf"), cache_modifier=".cg")
+            ljs = tl.load(ml + 3 * G, mask=there, other=0.0, cache_modifier=".cg")
+            mj_new = tl.maximum(mj, tl.max(mjs, 0))
+            mj_safe = tl.where(mj_new == float("-inf"), 0.0, mj_new)
+            lj = lj * tl.exp(mj - mj_safe) + tl.sum(ljs * tl.exp(mjs - mj_safe[None, :]), 0)
+            mj = mj_new
+    out = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+    where = OUT + out_row * D + g[:, None] * D + d[None, :]
+    tl.store(where, out.to(OUT.dtype.element_ty), mask=(g < G)[:, None] & (d < D)[None, :])
+    if HAS_LSE:
+        tl.store(SCORE_LSE + out_row + g, mj + tl.log(lj), mask=g < G)
+
+
+@triton.jit
+def decode_kernel(
+    Q, K_PAGES, V_PAGES, TABLES, LENGTHS, ITEMS, PACKED_K, PACKED_V, COUNTS, RECENT_START,
+    OUT, PART_OUT, PART_ML, COUNTERS, SCORES, SCORE_LSE,
+    scale, cap, sink, stride_qb, stride_qh, stride_qg, stride_table, stride_sb, stride_sh, stride_sg, packed_rows,
+    H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, MERGE_G: tl.constexpr, MERGE_S: tl.constexpr,
+    HAS_PACKED: tl.constexpr, HAS_SCORES: tl.constexpr, HAS_LSE: tl.constexpr, HAS_CAP: tl.constexpr,
+    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """out = softmax(scale q k^T) v over a slot's tiles; grid (H_kv, slots)."""
+    h = tl.program_id(0)
+    slot = tl.program_id(1)
+    row = ITEMS + slot * 8
+    b = tl.load(row)
+    if b < 0:
+        return
+    page_begin = tl.load(row + 3)
+    page_end = tl.load(row + 4)
+    first = tl.load(row + 5)
+    splits = tl.load(row + 6)
+    low = tl.load(row + 7)
+    length = tl.load(LENGTHS + b)
+
+    g = tl.arange(0, BLOCK_G)
+    d = tl.arange(0, BLOCK_D)
+    n = tl.arange(0, BLOCK_N)
+    in_g = (g < G)[:, None]
+    in_d = (d < D)[None, :]
+    b64 = b.to(tl.int64)
+    q = tl.load(Q + b64 * stride_qb + h * stride_qh + g[:, None] * stride_qg + d[None, :], mask=in_g & in_d, other=0.0)
+    m = tl.full([BLOCK_G], float("-inf"), tl.float32)
+    l = tl.zeros([BLOCK_G], tl.float32)
+    acc = tl.zeros([BLOCK_G, BLOCK_D], tl.float32)
+    mj = tl.full([BLOCK_G], float("-inf"), tl.float32)
+    lj = tl.zeros([BLOCK_G], tl.float32)
+    tile = n[:, None] * D + d[None, :]
+
+    if HAS_PACKED:
+        packed_begin = tl.load(row + 1)
+        packed_end = tl.load(row + 2)
+        count = tl.load(COUNTS + b * H + h)
+        base = (b64 * H + h) * packed_rows * D
+        for t in range(packed_begin, packed_end):
+            valid = t * BLOCK_N + n < count
+            mask = valid[:, None] & in_d
+            at = base + t * BLOCK_N * D
+            k = tl.load(PACKED_K + at + tile, mask=mask, other=0.0)
+            v = tl.load(PACKED_V + at + tile, mask=mask, other=0.0)
+            _, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
+
+    table = TABLES + b64 * stride_table
+    if HAS_SCORES:
+        score_end = tl.load(RECENT_START + b)
+        score_row = SCORES + b64 * stride_sb + h * stride_sh + g[:, None] * stride_sg
+    for t in range(page_begin, page_end):
+        position = t * BLOCK_N + n
+        valid = (position < length) & (position >= low)
+        mask = valid[:, None] & in_d
+        if PAGE >= BLOCK_N:  # the tile lies in one page: one table entry, one contiguous block
+            page = tl.load(table + t // (PAGE // BLOCK_N)).to(tl.int64)
+            at = ((page * H + h) * PAGE + (t % (PAGE // BLOCK_N)) * BLOCK_N) * D
+            k = tl.load(K_PAGES + at + tile, mask=mask, other=0.0)
+            v = tl.load(V_PAGES + at + tile, mask=mask, other=0.0)
+        else:
+            page = tl.load(table + position // PAGE, mask=valid, other=0).to(tl.int64)
+            at = ((page * H + h) * PAGE + position % PAGE)[:, None] * D + d[None, :]
+            k = tl.load(K_PAGES + at, mask=mask, other=0.0)
+            v = tl.load(V_PAGES + at, mask=mask, other=0.0)
+        s, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
+        if HAS_SCORES:
+            candidate = valid & (position >= sink) & (position < score_end)
+            where = score_row + (position - sink)[None, :]
+            tl.store(where, s.to(SCORES.dtype.element_ty), mask=in_g & candidate[None, :])
+            if HAS_LSE:
+                sj = tl.where(candidate[None, :], s, float("-inf"))
+                mj_new, mj_safe = running_max(mj, sj)
+                lj = lj * tl.exp(mj - mj_safe) + tl.sum(tl.exp(sj - mj_safe[:, None]), 1)
+                mj = mj_new
+
+    out_row = (b64 * H + h) * G
+    if splits == 1:
+        out = acc / tl.where(l == 0.0, 1.0, l)[:, None]
+        tl.store(OUT + out_row * D + g[:, None] * D + d[None, :], out.to(OUT.dtype.element_ty), mask=in_g & in_d)
+        if HAS_LSE:
+            tl.store(SCORE_LSE + out_row + g, mj + tl.log(lj), mask=g < G)
+    else:
+        part = slot * H + h
+        tl.store(PART_OUT + part * (G * D) + g[:, None] * D + d[None, :], acc, mask=in_g & in_d)
+        tl.store(PART_ML + part * (4 * G) + g, m, mask=g < G)
+        tl.store(PART_ML + part * (4 * G) + G + g, l, mask=g < G)
+        if HAS_LSE:
+            tl.store(PART_ML + part * (4 * G) + 2 * G + g, mj, mask=g < G)
+            tl.store(PART_ML + part * (4 * G) + 3 * G + g, lj, mask=g < G)
+        tl.debug_barrier()  # every warp's stores come before the release below
+        finished = tl.atomic_add(COUNTERS + b * H + h, 1, sem="acq_rel")
+        if finished == splits - 1:
+            merge_slots(
+                PART_OUT, PART_ML, OUT, SCORE_LSE, h, out_row, first, splits,
+                H, G, D, MERGE_G, BLOCK_D, MERGE_S, HAS_LSE,
+            )  # fmt: skip
+            tl.store(COUNTERS + b * H + h, 0)  # ready for the next launch

@@ -1,0 +1,1 @@
+"""Operation: the work list of one decode step (see `layout.py`)."""

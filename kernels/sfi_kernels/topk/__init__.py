@@ -1,0 +1,1 @@
+"""Operation: the K best candidates of every KV head, as ascending positions."""

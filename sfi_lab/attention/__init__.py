@@ -1,0 +1,7 @@
+"""Attention as the decoder needs it: dense with its logits, sparse over packed memory, and the registered function."""
+
+from sfi_lab.attention.decode import dense_decode, sparse_decode
+from sfi_lab.attention.prefill import masked_attention
+from sfi_lab.attention.router import AttentionRouter
+
+__all__ = ["AttentionRouter", "dense_decode", "masked_attention", "sparse_decode"]

@@ -1,0 +1,207 @@
+"""The decode loop: read the prompt, then fast and slow steps until something ends the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sfi_lab.compat import call_model
+from sfi_lab.decoder.clock import StageClock
+from sfi_lab.decoder.result import Result, Step
+from sfi_lab.decoder.sampling import Sampler
+from sfi_lab.decoder.state import DecoderState
+from sfi_lab.decoder.streaming import TextStream
+from sfi_lab.sentences import SentenceEvent
+from sfi_lab.settings import Settings
+from sfi_lab.trace import Recorder
+from sfi_lab.trace.schema import STAGES
+from sfi_lab.trigger.plan import PROMPT, StepPlan
+
+if TYPE_CHECKING:
+    from sfi_lab.decoder.session import Session
+
+_PREFILL_CHUNK = 2048  # prompt tokens a forward; bounds the memory of activations and masks
+
+
+@dataclass(slots=True)
+class RunOptions:
+    """What one call of generate asked for."""
+
+    max_new_tokens: int
+    eos_ids: frozenset[int]
+    sampler: Sampler
+    text: TextStream
+    recorder: Recorder | None = None
+
+
+class Run:
+    """One call of generate in progress."""
+
+    def __init__(self, session: Session, new_ids: list[int], options: RunOptions, result: Result) -> None:
+        self.session, self.lab, self.state = session, session.lab, session.state
+        self.new_ids, self.options, self.result = new_ids, options, result
+        self.recorder = options.recorder
+        self.clock = StageClock(self.lab.device) if self.recorder else None
+        self.shadow: DecoderState | None = None
+        self.event: SentenceEvent | None = None
+        self.plan: StepPlan = PROMPT
+        self.index = 0
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Step]:
+        """Yields a Step per token; whatever ends the iteration, what was made is kept and the trace is closed."""
+        try:
+            with self.lab.decoding():
+                logits = self.prefill()
+                while True:
+                    yield self.emit(logits)
+                    if self.result.stop_reason:
+                        break
+                    logits = self.step()
+        except (GeneratorExit, KeyboardInterrupt):
+            self.result.stop_reason = "interrupted"
+            raise
+        finally:
+            self.close()
+
+    # the two kinds of forward --------------------------------------------------------------------------------------
+
+    def prefill(self) -> Tensor:
+        """Reads the prompt with dense attention; logits [V] of its last position."""
+        began = time.perf_counter()
+        self.plan = PROMPT
+        state = self.state
+        state.plan, state.recorder, state.clock = PROMPT, None, None
+        state.forget_selection()
+        self.session.planner.reset()
+        if self.clock:
+            self.clock.start()
+            state.track_queries()
+        for start in range(0, len(self.new_ids), _PREFILL_CHUNK):
+            logits = self.forward(state, self.new_ids[start : start + _PREFILL_CHUNK])
+        if self.recorder and self.recorder.request.audit:
+            self.shadow = DecoderState(self.lab.spec.layer_kinds, Settings.dense())
+            self.shadow.cache = state.cache.copy()
+        if self.clock:
+            self.clock.lap("model")
+        self.result.prefill_seconds = time.perf_counter() - began
+        return logits
+
+    def step(self) -> Tensor:
+        """One decode step, fast or slow: feeds the newest token; logits [V]."""
+        began = time.perf_counter()
+        state, session = self.state, self.session
+        self.plan = session.planner.next(state.length + 1, self.event, state.drift() if session.uses_drift else None)
+        state.begin(self.plan, self.index)
+        state.recorder, state.clock = self.recorder, self.clock
+        if self.clock:
+            self.clock.start()
+        logits = self.forward(state, [session.ids[-1]])
+        state.end()
+        if self.clock:
+            self.clock.lap("model")
+        self.seconds += time.perf_counter() - began
+        return logits
+
+    @torch.inference_mode()
+    def forward(self, state: DecoderState, ids: list[int]) -> Tensor:
+        """The model on new ids after what `state` has cached; logits [V] of the last."""
+        first = state.length
+        with self.lab.attending(state):
+            input_ids = torch.tensor([ids], device=self.lab.device)
+            positions = torch.arange(first, first + len(ids), device=self.lab.device)[None]
+            return call_model(self.lab.model, input_ids, state.cache, positions)[0, -1]
+
+    # after a forward -----------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def emit(self, logits: Tensor) -> Step:
+        """Picks the token, decides whether the run ends, records the step."""
+        began = time.perf_counter()
+        session, state = self.session, self.state
+        fed = self.event
+        token = self.options.sampler.pick(session.ids, logits)
+        session.ids.append(token)
+        self.event = session.tracker.push(token)
+        logprob = float(logits[token].float() - logits.float().logsumexp(-1))
+        piece = "" if token in self.options.eos_ids else self.options.text.push(token)
+        self.result.stop_reason = self.ending(token)
+        if self.result.stop_reason:
+            piece += self.options.text.finish()
+        if self.clock:
+            self.clock.lap("sample")
+        prompt = self.plan is PROMPT
+        step = Step(
+            self.index, token, piece, self.plan.route, self.plan.reason, self.event.sentence,
+            0.0 if prompt else state.mean_keys_read, state.length, logprob,
+        )  # fmt: skip
+        if self.recorder:
+            self.record(step, logits, fed)
+        self.result.steps.append(step)
+        self.result.text = self.options.text.text
+        self.index += 1
+        if not prompt:
+            self.seconds += time.perf_counter() - began
+        self.result.seconds = self.seconds
+        return step
+
+    def ending(self, token: int) -> str:
+        """Why the run ends with this token, or ""."""
+        if token in self.options.eos_ids:
+            return "eos"
+        if self.options.text.stopped:
+            return "stop_string"
+        if self.index + 1 >= self.options.max_new_tokens:
+            return "max_new_tokens"
+        if self.state.length + 1 > self.lab.spec.max_positions:
+            return "context"
+        return ""
+
+    # the record ----------------------------------------------------------------------------------------------------
+
+    def record(self, step: Step, logits: Tensor, fed: SentenceEvent | None) -> None:
+        """One row of the steps table, its token, and the audit beside it."""
+        state, recorder, prompt = self.state, self.recorder, self.plan is PROMPT
+        row: dict[str, Any] = {
+            "step": step.index, "token_id": step.token_id, "text": self.event.text, "sentence": step.sentence,
+            "position": state.length - 1, "query_sentence": fed.sentence if fed else self.session.prompt_sentence,
+            "route": step.route, "reason": step.reason, "refreshed": self.plan.refresh,
+            "keys_read": None if prompt else step.keys_read, "keys_available": step.keys_available,
+            "recent_start": None if prompt else state.recent_start(state.full_layers[0]),
+            "drift": None if prompt else state.drift(), "logprob": step.logprob,
+        }  # fmt: skip
+        recorder.add_tokens([self.session.token_row(state.length, step.token_id, self.event, "generated")])
+        if not prompt:
+            row["missed_mass"] = recorder.summarise(step.index)
+            self.clock.lap("record")
+            if self.shadow is not None:
+                row |= self.audit(logits)
+        ms = self.clock.take()
+        row |= {f"ms_{name}": ms.get(name, 0.0) for name in ("model", "attention", *STAGES, "pack", "sample", "record")}
+        row["ms_total"] = sum(ms.values())
+        recorder.step_done(row, state.cache.full)
+
+    def audit(self, logits: Tensor) -> dict[str, Any]:
+        """The dense model on the same tokens, beside the run: KL(dense ‖ run) and whether the likeliest token agrees."""
+        shadow = self.shadow
+        shadow.begin(StepPlan("slow", "audit"), self.index)
+        dense = self.forward(shadow, [self.session.ids[-2]]).float().log_softmax(-1)
+        run = logits.float().log_softmax(-1)
+        self.clock.start()  # the audit's own forward is not a cost of the step
+        return {
+            "kl": float((dense.exp() * (dense - run)).sum().clamp_min(0.0)),
+            "top1_agrees": bool(dense.argmax() == run.argmax()),
+        }
+
+    def close(self) -> None:
+        """Leaves the session able to go on, and the trace finished."""
+        self.state.repair()
+        self.state.recorder = self.state.clock = None
+        self.result.text = self.options.text.text + self.options.text.finish()
+        if self.recorder:
+            self.recorder.close(self.result.stop_reason or "error", self.state.cache.full, text=self.result.text)

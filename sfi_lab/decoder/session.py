@@ -1,0 +1,217 @@
+"""A conversation: one sequence that can be decoded, read on, and decoded again from its cache."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from tqdm import tqdm
+from transformers import GenerationConfig, LogitsProcessorList
+
+import sfi_lab
+from sfi_lab.decoder.loop import Run, RunOptions
+from sfi_lab.decoder.prompt import Prompt, common_prefix, encode, is_chat
+from sfi_lab.decoder.result import Result, Step
+from sfi_lab.decoder.sampling import Sampler, generation_config
+from sfi_lab.decoder.state import DecoderState
+from sfi_lab.decoder.streaming import TextStream
+from sfi_lab.errors import SfiError
+from sfi_lab.sentences import SentenceEvent, SentenceTracker
+from sfi_lab.settings import Settings
+from sfi_lab.trace import Recorder, RecordRequest
+from sfi_lab.trace.request import BUDGET
+from sfi_lab.trigger.plan import Planner
+
+if TYPE_CHECKING:
+    from sfi_lab.lab import Lab
+
+
+class Session:
+    """One sequence and its cache. `generate` and `stream` may be called again with the next turn."""
+
+    def __init__(self, lab: Lab, settings: Settings) -> None:
+        self.lab, self.settings = lab, settings
+        self.state = DecoderState(lab.spec.layer_kinds, settings)
+        self.planner = Planner(settings)
+        self.uses_drift = settings.trigger == "drift"
+        self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
+        self.tracker = SentenceTracker(lab.tokens, settings.enders)
+        self.prompt_sentence = 0
+        self._messages: list[dict[str, str]] = []
+        self._events: list[SentenceEvent] = []
+
+    def generate(self, prompt: Prompt, max_new_tokens: int = 256, *, progress: bool | None = None, **options: Any) -> Result:
+        """Decodes until something ends the run; an interrupt (Ctrl-C) keeps what was made.
+
+        Takes the arguments of `stream`. progress: a bar on standard error; None shows it on a terminal only.
+        """
+        result, run = self._prepare(prompt, max_new_tokens, **options)
+        bar = tqdm(total=max_new_tokens, unit="tok", leave=False, disable=None if progress is None else not progress)
+        try:
+            with bar:
+                for step in run:
+                    bar.update()
+                    if step.route == "slow":
+                        bar.set_postfix_str(f"slow: {step.reason}", refresh=False)
+        except KeyboardInterrupt:
+            result.stop_reason = "interrupted"
+        self._remember_reply(result)
+        return result
+
+    def stream(self, prompt: Prompt, max_new_tokens: int = 256, **options: Any) -> Iterator[Step]:
+        """Decodes step by step.
+
+        Args:
+            prompt: text, chat messages ([{"role": …, "content": …}]) or token ids. On a next turn text and ids are
+                appended to what the cache holds; messages are added to the conversation and only what the cache
+                doesn't hold yet is read.
+            max_new_tokens: at most this many tokens.
+            record: "off", "support" or "audit", each of the last two also with "+qk".
+            trace: folder of the recording; by default traces/<model>-<time> in the working directory.
+            record_layers, qk_layers: layers to record (default all with full attention). record_top: positions listed.
+            trace_budget: bytes the recording may take (default 2 GB).
+            generation_config: a Hugging Face GenerationConfig; by default the model's own, made greedy.
+            logits_processor: further processors. stop: stop strings. seed: of sampling (default settings.seed).
+            ignore_eos: goes on after an end-of-text token.
+            Any field of GenerationConfig may be given by name, e.g. do_sample=True, temperature=0.7.
+
+        Raises SfiError before the first step for anything that can't be done.
+        """
+        result, run = self._prepare(prompt, max_new_tokens, **options)
+
+        def steps() -> Iterator[Step]:
+            try:
+                yield from run
+            finally:
+                self._remember_reply(result)
+
+        return steps()
+
+    # preparing a run -----------------------------------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        prompt: Prompt,
+        max_new_tokens: int,
+        *,
+        record: str = "off",
+        trace: str | Path | None = None,
+        record_layers: Sequence[int] | None = None,
+        qk_layers: Sequence[int] | None = None,
+        record_top: int = 64,
+        trace_budget: int = BUDGET,
+        generation_config: GenerationConfig | None = None,
+        logits_processor: LogitsProcessorList | None = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        ignore_eos: bool = False,
+        **fields: Any,
+    ) -> tuple[Result, Run]:
+        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+            raise SfiError(f"max_new_tokens = {max_new_tokens!r} is not allowed; allowed: a whole number ≥ 1")
+        lab = self.lab
+        config = _config(lab, generation_config, fields)
+        request = RecordRequest.parse(record, self.state.full_layers, record_layers, qk_layers, record_top)
+        ids, kept, messages = self._next_ids(prompt)
+        room = min(max_new_tokens, lab.spec.max_positions - len(ids) + 1)
+        if len(ids) > lab.spec.max_positions:
+            raise SfiError(f"the prompt has {len(ids)} tokens, the model's context {lab.spec.max_positions}; shorten the prompt")
+        eos = () if ignore_eos else _eos(lab, generation_config)
+        seed = self.settings.seed if seed is None else seed
+        stop = [stop] if isinstance(stop, str) else [*stop, *(config.stop_strings or ())]
+        sampler = Sampler(config, len(ids), lab.spec.eos_ids, lab.device, seed, logits_processor)
+        result = Result(self.settings, len(ids), session=self)
+        options = RunOptions(max_new_tokens, frozenset(eos), sampler, TextStream(lab.tokenizer, stop))
+        if request.on:
+            self._check_size(request, len(ids), room, trace_budget)
+            result.trace_path = Path(trace) if trace else _default_trace(lab.name)
+            options.recorder = Recorder(result.trace_path, request, self._meta(len(ids), seed, config))
+        self._take(ids, kept, messages)
+        if options.recorder:
+            options.recorder.add_tokens(
+                [self.token_row(i, token, event, "prompt") for i, (token, event) in enumerate(zip(ids, self._events, strict=True))]
+            )
+        return result, Run(self, ids[kept:], options, result)
+
+    def _next_ids(self, prompt: Prompt) -> tuple[list[int], int, list[dict[str, str]]]:
+        """All ids of the coming turn, how many of them the cache keeps, and the conversation so far."""
+        lab, cached = self.lab, self.state.length
+        if is_chat(prompt):
+            messages = [*self._messages, *prompt]
+            ids = encode(lab.tokenizer, messages, lab.spec.vocab_size)
+            # at least one token must be fed, or there are no logits to go on from
+            return ids, min(common_prefix(ids, self.ids[:cached]), len(ids) - 1), messages
+        ids = [*self.ids, *encode(lab.tokenizer, prompt, lab.spec.vocab_size, first_turn=not self.ids)]
+        return ids, cached, self._messages
+
+    def _take(self, ids: list[int], kept: int, messages: list[dict[str, str]]) -> None:
+        """Moves the session on to the coming turn's ids; nothing of the turn has been computed yet."""
+        self.state.cache.truncate(kept)
+        self.ids, self._messages = list(ids), list(messages)
+        self.tracker = SentenceTracker(self.lab.tokens, self.settings.enders)
+        self._events = [self.tracker.push(token) for token in ids]
+        self.prompt_sentence = self._events[-1].sentence
+
+    def _remember_reply(self, result: Result) -> None:
+        if self._messages and self._messages[-1]["role"] != "assistant":
+            self._messages.append({"role": "assistant", "content": result.text})
+
+    # recording -----------------------------------------------------------------------------------------------------
+
+    def _check_size(self, request: RecordRequest, prompt: int, new: int, budget: int) -> None:
+        spec, itemsize = self.lab.spec, self.lab.dtype.itemsize
+        estimate = request.estimate(prompt, new, spec.n_query_heads, spec.n_kv_heads, spec.head_dim, itemsize)
+        request.check_budget(estimate, budget)
+
+    def token_row(self, position: int, token_id: int, event: SentenceEvent, role: str) -> dict[str, Any]:
+        """One row of the trace's token table."""
+        return {"position": position, "token_id": token_id, "text": event.text, "sentence": event.sentence, "role": role}
+
+    def _meta(self, prompt_tokens: int, seed: int, config: GenerationConfig) -> dict[str, Any]:
+        spec, lab = self.lab.spec, self.lab
+        return {
+            "settings": self.settings.to_dict(),
+            "prompt_tokens": prompt_tokens,
+            "seed": seed,
+            "generation": config.to_diff_dict(),
+            "model": {
+                "name": lab.name,
+                "architecture": spec.architecture,
+                "layers": spec.n_layers,
+                "query_heads": spec.n_query_heads,
+                "kv_heads": spec.n_kv_heads,
+                "head_dim": spec.head_dim,
+                "layer_kinds": list(spec.layer_kinds),
+                "dtype": str(lab.dtype).removeprefix("torch."),
+                "device": str(lab.device),
+                "max_positions": spec.max_positions,
+            },
+            "versions": {
+                "sfi_lab": sfi_lab.__version__,
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+
+def _config(lab: Lab, given: GenerationConfig | None, fields: dict[str, Any]) -> GenerationConfig:
+    return generation_config(lab.model.generation_config, given, fields)
+
+
+def _eos(lab: Lab, given: GenerationConfig | None) -> Sequence[int]:
+    """Every EOS of the config in use: the given one's where it names any, else the model's."""
+    own = given.eos_token_id if given is not None else None
+    if own is None:
+        return lab.spec.eos_ids
+    return own if isinstance(own, (list, tuple)) else (own,)
+
+
+def _default_trace(model: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    return Path("traces") / f"{Path(model).name}-{stamp}"

@@ -1,0 +1,99 @@
+"""`Lab`: a loaded model with everything needed to decode on it and to record what it attends to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from sfi_lab.attention import AttentionRouter
+from sfi_lab.compat import attention_function
+from sfi_lab.decoder import Result, Session, Step
+from sfi_lab.decoder.prompt import Prompt
+from sfi_lab.decoder.state import DecoderState
+from sfi_lab.loading import Loaded, load_model
+from sfi_lab.sentences import TokenTable
+from sfi_lab.settings import Settings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Lab:
+    """A model, its tokenizer and its facts (`spec`); decode with `generate`, `stream` or a `session`."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.name, self.source, self.spec = loaded.name, loaded.source, loaded.spec
+        self.model: PreTrainedModel = loaded.model
+        self.tokenizer = loaded.tokenizer
+        self.device, self.dtype = torch.device(loaded.device), loaded.dtype
+        self._router = AttentionRouter(self.spec.architecture)
+        self._lock = threading.RLock()
+        self._registered = ExitStack()
+        self._users = 0
+
+    @cached_property
+    def tokens(self) -> TokenTable:
+        """The text of every vocabulary entry, decoded once."""
+        return TokenTable.from_tokenizer(self.tokenizer)
+
+    def session(self, settings: Settings | None = None) -> Session:
+        """A conversation with its own cache; `Settings.paper()` where none are given."""
+        return Session(self, settings or Settings.paper())
+
+    def generate(self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any) -> Result:
+        """Decodes a prompt in a new session (`Session.generate`, whose `stream` lists the options)."""
+        return self.session(settings).generate(prompt, max_new_tokens, **options)
+
+    def stream(
+        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any
+    ) -> Iterator[Step]:
+        """The same, step by step (`Session.stream`)."""
+        return self.session(settings).stream(prompt, max_new_tokens, **options)
+
+    def __repr__(self) -> str:
+        spec = self.spec
+        return (
+            f"Lab({self.name}: {spec.architecture}, {spec.n_layers} layers, {spec.n_query_heads} query and "
+            f"{spec.n_kv_heads} KV heads, {spec.max_positions:,} positions, {self.dtype}, {self.device})"
+        )
+
+    # used by the decoder -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """While any run lasts, the model's attention goes through the router; afterwards it is as it was."""
+        with self._lock:
+            if self._users == 0:
+                self._registered.enter_context(attention_function(self.model, "sfi_lab", self._router))
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._registered.close()
+
+    @contextmanager
+    def attending(self, state: DecoderState) -> Iterator[None]:
+        """One forward belongs to this state; runs of several threads take turns."""
+        with self._lock:
+            self._router.active = state
+            try:
+                yield
+            finally:
+                self._router.active = None
+
+
+def load(name: str = "smollm2-135m", device: str = "auto", dtype: str | torch.dtype = "auto", progress: bool = True) -> Lab:
+    """Loads a model: the bundled default, a Hugging Face id (hub or local cache), a folder, or a .gguf file.
+
+    device: "auto" is CUDA where there is one. dtype: "auto" is float32 on a CPU. See `sfi_lab.loading.load_model` for
+    the errors; an architecture that this decoder can't serve is refused by name.
+    """
+    return Lab(load_model(name, device, dtype, progress))

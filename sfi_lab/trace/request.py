@@ -1,0 +1,105 @@
+"""What a run is asked to record, and how large that will get, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfi_lab.errors import SfiError
+
+LEVELS = ("off", "support", "audit")
+ALLOWED = ("off", "support", "audit", "support+qk", "audit+qk")
+BUDGET = 2_000_000_000  # bytes a trace may take unless the caller says otherwise
+_PACKED_SHARE = 0.7  # Parquet with zstd keeps about this share of ids and half-precision weights (measured on the demo trace)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRequest:
+    """How much of a run is kept.
+
+    level: "off", "support" (attended positions and weights at every step) or "audit" (dense attention beside it too).
+    qk: also queries, keys and values, so that other settings can be tried on the recording.
+    top: positions listed per step, layer and KV head; the rest of the mass is one number.
+    support_layers, qk_layers: indices of layers with full attention.
+    """
+
+    level: str
+    qk: bool
+    support_layers: tuple[int, ...]
+    qk_layers: tuple[int, ...]
+    top: int = 64
+
+    @classmethod
+    def parse(
+        cls,
+        record: str,
+        full_layers: Sequence[int],
+        support_layers: Sequence[int] | None = None,
+        qk_layers: Sequence[int] | None = None,
+        top: int = 64,
+    ) -> RecordRequest:
+        """From the words of the API, e.g. "support+qk"; layers default to all with full attention.
+
+        Raises SfiError for an unknown word, a layer that the model doesn't have or that keeps a window of its own.
+        """
+        if record not in ALLOWED:
+            raise SfiError(f"record = {record!r} is not known; allowed: {', '.join(ALLOWED)}")
+        level, _, extra = record.partition("+")
+        if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+            raise SfiError(f"record_top = {top!r} is not allowed; allowed: a whole number ≥ 1")
+        chosen = _checked_layers("record_layers", support_layers, full_layers)
+        return cls(level, extra == "qk", chosen, _checked_layers("qk_layers", qk_layers, chosen) if extra else (), top)
+
+    @property
+    def on(self) -> bool:
+        return self.level != "off"
+
+    @property
+    def audit(self) -> bool:
+        return self.level == "audit"
+
+    def estimate(self, prompt: int, new: int, query_heads: int, kv_heads: int, head_dim: int, itemsize: int) -> dict[str, int]:
+        """Bytes the trace will take, by part: {"support": …, "qk": …, "total": …}. Lengths in tokens, itemsize in bytes."""
+        lists = 2 if self.audit else 1
+        rows = new * len(self.support_layers) * kv_heads
+        support = int(rows * (16 + lists * self.top * (4 + 2)) * _PACKED_SHARE) if self.on else 0
+        keys = (prompt + new) * kv_heads * 2 * head_dim
+        queries = new * query_heads * head_dim
+        qk = len(self.qk_layers) * (keys + queries) * itemsize
+        return {"support": support, "qk": qk, "total": support + qk}
+
+    def check_budget(self, estimate: dict[str, int], budget: int) -> None:
+        """Raises SfiError with the number of layers that would fit if the estimate passes the budget (bytes)."""
+        total = estimate["total"]
+        if total <= budget:
+            return
+        part, layers = ("qk_layers", self.qk_layers) if estimate["qk"] > estimate["support"] else ("record_layers", self.support_layers)
+        key = "qk" if part == "qk_layers" else "support"
+        other = total - estimate[key]
+        fits = int((budget - other) * len(layers) / estimate[key]) if budget > other else 0
+        advice = (
+            f"record fewer layers ({part}: about {fits} of {len(layers)} fit)"
+            if fits
+            else f"record fewer layers (record_layers and qk_layers), fewer positions a step (record_top = {self.top}) or fewer tokens"
+        )
+        raise SfiError(
+            f"this recording would take about {total / 1e9:.2f} GB, over the budget of {budget / 1e9:.2f} GB; {advice}, "
+            "or raise trace_budget"
+        )
+
+
+def _checked_layers(name: str, layers: Sequence[int] | None, allowed: Sequence[int]) -> tuple[int, ...]:
+    if layers is None:
+        return tuple(allowed)
+    chosen = tuple(sorted({int(layer) for layer in layers}))
+    wrong = [layer for layer in chosen if layer not in allowed]
+    if wrong or not chosen:
+        raise SfiError(f"{name} = {list(layers)} is not allowed; allowed: layers with full attention that are recorded, {_span(allowed)}")
+    return chosen
+
+
+def _span(layers: Sequence[int]) -> str:
+    layers = list(layers)
+    if layers and layers == list(range(layers[0], layers[-1] + 1)):
+        return f"{layers[0]} to {layers[-1]}"
+    return ", ".join(map(str, layers)) or "none"

@@ -1,0 +1,12 @@
+"""When a decode step is slow: T_max, the first step, and one policy for everything between.
+
+Add a policy: write one class derived from `Policy` in a file of its own (`due` says whether this step refreshes,
+`refreshed` is told of every slow step), add one line to `POLICIES` in `table.py`, and its name to the allowed values of
+the setting `trigger`. Its name is the reason that traces carry.
+"""
+
+from sfi_lab.trigger.policy import Policy, Step
+from sfi_lab.trigger.refresher import Refresher, schedule
+from sfi_lab.trigger.table import POLICIES
+
+__all__ = ["POLICIES", "Policy", "Refresher", "Step", "schedule"]

@@ -1,0 +1,237 @@
+"""One trace under one state: listens to choices, re-selects from recorded queries and keys, fills the hub.
+
+No model is touched here. Everything for the visible layer happens at once, so that after `state.settings = …` the
+arrays are those of the new settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfi_lab import Settings, Trace
+from sfi_lab.errors import SfiError
+
+from . import columns
+from .columns import Ranking, Support
+from .hub import Hub
+from .state import MEAN, LabState
+
+
+@dataclass(frozen=True, slots=True)
+class Reselection:
+    """The visible layer under the current settings, for the chosen head (or the mean over heads).
+
+    kind: "exact" (the recording's refresh steps) or "proxy" (others, on the recorded trajectory).
+    ranking: selected positions, best first. It may hold more than K of each (a larger K is then only a longer prefix).
+    kept: attention mass on what each step would read, float32 [steps]; NaN for the prompt's step.
+    keys_read: positions each step would read, int32 [steps]; 0 for the prompt's step.
+    recent_start: first position of the recent window, int32 [steps].
+    lam: float32 [refreshes], the head's λ (mean over heads for the mean).
+    """
+
+    settings: Settings
+    kind: str
+    ranking: Ranking
+    reasons: list[str]
+    kept: np.ndarray
+    keys_read: np.ndarray
+    recent_start: np.ndarray
+    lam: np.ndarray
+
+    @property
+    def mean_kept(self) -> float:
+        """Attention mass on what the steps would read, mean over the decode steps."""
+        return float(np.nanmean(self.kept))
+
+    @property
+    def mean_keys_read(self) -> float:
+        """Positions read a decode step, mean."""
+        return float(self.keys_read[self.keys_read > 0].mean())
+
+
+class Session:
+    """Binds a trace, its state and the hub. Attributes: trace, lab (may be None), state, hub, support, recorded, now.
+
+    `now` is the re-selection of the visible layer, or None where the layer was recorded without queries and keys;
+    `why_not` then says so in a sentence.
+    """
+
+    def __init__(self, trace: Trace, lab: Any = None) -> None:
+        self.trace, self.lab = trace, lab
+        if not trace.layers:
+            raise SfiError(f"{trace.path} holds no support of any layer: record with 'support' or 'support+qk'")
+        steps = trace.steps
+        positions = int(steps["position"].max()) + 2
+        self.state = LabState(
+            settings=trace.settings,
+            layers=trace.layers,
+            kv_heads=trace.kv_heads,
+            steps=steps.height,
+            positions=positions,
+        )
+        if trace.qk_layers:
+            self.state.layer = trace.qk_layers[len(trace.qk_layers) // 2]
+        self._position = steps["position"].to_numpy()
+        self._replays: dict[int, Any] = {}
+        self._baselines: dict[int, Any] = {}
+        self._supports: dict[tuple[int, int], Support] = {}
+        self.why_not = ""
+        self.now: Reselection | None = None
+        self.baseline: Reselection | None = None
+        self.hub = Hub(
+            tokens=columns.wire_tokens(trace),
+            run=columns.wire_steps(trace),
+            facts=self._facts(),
+            brush=self.state.brush,
+            span=self.state.span,
+        )
+        self._link()
+        self._show_layer()
+
+    # linking -------------------------------------------------------------------------------------------------------
+
+    def _link(self) -> None:
+        state, hub = self.state, self.hub
+        for name in ("layer", "kv_head", "cursor", "brush", "span", "probe"):
+            setattr(hub, name, getattr(state, name))
+            state.observe(lambda change: hub.set_trait(change["name"], change["new"]), name)
+            hub.observe(lambda change: self._from_front_end(change["name"], change["new"]), name)
+        state.observe(lambda _: self._show_layer(), ["layer", "kv_head"])
+        state.observe(lambda _: self._reselect(), "settings")
+
+    def _from_front_end(self, name: str, value: Any) -> None:
+        try:
+            setattr(self.state, name, value)
+        except SfiError as error:
+            self.state.error = str(error)
+        setattr(self.hub, name, getattr(self.state, name))  # what the state made of it, e.g. a clamped cursor
+
+    # what the panels show ------------------------------------------------------------------------------------------
+
+    def _show_layer(self) -> None:
+        layer, head = self.state.layer, self.state.kv_head
+        key = (layer, head)
+        if key not in self._supports:
+            self._supports[key] = columns.support(self.trace, layer, head)
+        self.support = self._supports[key]
+        self.recorded = columns.recorded_ranking(self.trace, layer, head)
+        support, recorded = self.support, self.recorded
+        with self.hub.hold_sync():
+            self.hub.support = {
+                **columns.wire_ids(support.rows, self.state.positions),
+                "weights": columns.wire_weights(support.weights),
+                "rest": support.rest.tobytes(),
+            }
+            self.hub.recorded = {
+                **columns.wire_ids(_cut(recorded, self._room(recorded)).rows, self.state.positions),
+                "steps": recorded.steps.tobytes(),
+                "heads": recorded.heads,
+                "k": self.trace.settings.k,
+            }
+            self._reselect()
+
+    def _reselect(self) -> None:
+        settings, layer = self.state.settings, self.state.layer
+        with self.hub.hold_sync():
+            self.hub.k = settings.k
+            if layer not in self.trace.qk_layers:
+                have = ", ".join(map(str, self.trace.qk_layers)) or "none (record with '+qk')"
+                self.why_not = f"layer {layer} was recorded without queries and keys, so other settings can't be tried on it; layers with them: {have}"
+                self.now = self.baseline = None
+                self.hub.now = {}
+                return
+            self.why_not = ""
+            self.baseline = self._chosen_head(self._baseline(layer), self.trace.settings)
+            self.now = self._chosen_head(self._run(layer, settings), settings)
+            self.hub.now = self._wire(self.now, self.baseline)
+
+    # re-selection --------------------------------------------------------------------------------------------------
+
+    def replay(self, layer: int) -> Any:
+        """The layer's replay, kept once made."""
+        from sfi_lab.analysis import LayerReplay
+
+        if layer not in self._replays:
+            self._replays[layer] = LayerReplay(self.trace, layer)
+        return self._replays[layer]
+
+    def _run(self, layer: int, settings: Settings) -> Any:
+        return self.replay(layer).run(settings)
+
+    def _baseline(self, layer: int) -> Any:
+        if layer not in self._baselines:
+            self._baselines[layer] = self._run(layer, self.trace.settings)
+        return self._baselines[layer]
+
+    def _chosen_head(self, out: Any, settings: Settings) -> Reselection:
+        from sfi_lab.memory import recent_start
+
+        head, n = self.state.kv_head, self.state.steps
+        refreshes = np.asarray(out.refresh_steps, np.int32)
+        kept = np.full(n, np.nan, np.float32)
+        decoded = np.asarray(self.trace.decode_steps)
+        kept[decoded] = out.kept.mean(1) if head == MEAN else out.kept[:, head]
+        keys = np.zeros(n, np.int32)
+        keys[decoded] = out.keys_read
+        window = np.arange(n)
+        if settings.recent_mode == "pinned" and len(refreshes):
+            window = refreshes[np.clip(np.searchsorted(refreshes, window, side="right") - 1, 0, None)]
+        starts = [recent_start(int(p) + 1, settings.sink, settings.recent) for p in self._position[window]]
+        ranked = columns.ranking(refreshes, out.positions, head, 1 << 30)
+        lam = np.asarray(out.lam, np.float32).reshape(len(refreshes), -1)
+        lam = lam.mean(1) if head == MEAN else lam[:, head]
+        return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam)
+
+    def _wire(self, now: Reselection, before: Reselection) -> dict[str, Any]:
+        return {
+            **columns.wire_ids(_cut(now.ranking, self._room(now.ranking)).rows, self.state.positions),
+            "steps": now.ranking.steps.tobytes(),
+            "heads": now.ranking.heads,
+            "k": now.settings.k,
+            "sink": now.settings.sink,
+            "reasons": now.reasons,
+            "recent_start": now.recent_start.tobytes(),
+            "kept": now.kept.tobytes(),
+            "kept_before": before.kept.tobytes(),
+            "keys_read": now.keys_read.tobytes(),
+            "keys_before": before.keys_read.tobytes(),
+            "lam": now.lam.tobytes(),
+            "kind": now.kind,
+            "mean_kept": now.mean_kept,
+            "mean_keys": now.mean_keys_read,
+            "mean_kept_before": before.mean_kept,
+            "mean_keys_before": before.mean_keys_read,
+        }
+
+    def _room(self, ranking: Ranking) -> int:
+        """Ids a row may carry so that the message stays within its budget."""
+        size = 4 if self.state.positions > 0xFFFF else 2
+        return max(1, columns.BUDGET // (size * max(1, len(ranking.rows.offsets) - 1)))
+
+    def _facts(self) -> dict[str, Any]:
+        meta, model = self.trace.meta, self.trace.meta["model"]
+        decoded = self.trace.steps.filter(self.trace.steps["route"] != "prefill")
+        return {
+            "model": model["name"],
+            "layers": self.trace.layers,
+            "qk_layers": self.trace.qk_layers,
+            "model_layers": model["layers"],
+            "kv_heads": model["kv_heads"],
+            "query_heads": model["query_heads"],
+            "prompt": meta["prompt_tokens"],
+            "positions": self.state.positions,
+            "steps": self.state.steps,
+            "slow": int((decoded["route"] == "slow").sum()),
+            "decoded": decoded.height,
+            "top": meta["top"],
+        }
+
+
+def _cut(ranking: Ranking, room: int) -> Ranking:
+    rows = ranking.rows
+    if len(rows.offsets) < 2 or int(np.diff(rows.offsets.astype(np.int64)).max()) <= room:
+        return ranking
+    return Ranking(ranking.steps, ranking.heads, columns.Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)]))
