@@ -16,10 +16,10 @@ from sfi_lab.decoder.result import Result, Step
 from sfi_lab.decoder.sampling import Sampler
 from sfi_lab.decoder.state import DecoderState
 from sfi_lab.decoder.streaming import TextStream
+from sfi_lab.selector import STAGES
 from sfi_lab.sentences import SentenceEvent
 from sfi_lab.settings import Settings
 from sfi_lab.trace import Recorder
-from sfi_lab.trace.schema import STAGES
 from sfi_lab.trigger.plan import PROMPT, StepPlan
 
 if TYPE_CHECKING:

@@ -170,7 +170,11 @@ class Session:
 
     def token_row(self, position: int, token_id: int, event: SentenceEvent, role: str) -> dict[str, Any]:
         """One row of the trace's token table."""
-        return {"position": position, "token_id": token_id, "text": event.text, "sentence": event.sentence, "role": role}
+        special = token_id in self.lab.tokens.special
+        return {
+            "position": position, "token_id": token_id, "text": event.text, "sentence": event.sentence, "role": role,
+            "special": special,
+        }  # fmt: skip
 
     def _meta(self, prompt_tokens: int, seed: int, config: GenerationConfig) -> dict[str, Any]:
         spec, lab = self.lab.spec, self.lab

@@ -132,7 +132,7 @@ class DecoderState:
             if clock is not None:
                 clock.lap("attention")
         if self.recorder is not None:
-            self._record(layer, q, weights, k, how)
+            self._record(layer, q, weights, k, arguments, how)
         return out
 
     # parts of a step -----------------------------------------------------------------------------------------------
@@ -169,7 +169,9 @@ class DecoderState:
             logits = logits.masked_fill(later, -torch.inf)
         return logits
 
-    def _record(self, layer: int, q: Tensor, weights: Tensor, k: Tensor, how: tuple) -> None:
+    def _record(
+        self, layer: int, q: Tensor, weights: Tensor, k: Tensor, arguments: AttentionArguments, how: tuple
+    ) -> None:
         positions, dense, missed = None, None, None
         if not self.plan.dense(layer):
             packed = self.packed[layer]
@@ -182,5 +184,5 @@ class DecoderState:
                 dense = dense_decode(q, k, self.cache.full[layer].v, *how)[1].mean(1)
             kept = dense.sum(-1) if positions is None else torch.gather(dense, 1, positions).sum(-1)
             missed = (dense.sum(-1) - kept).clamp_min(0.0)
-        self.recorder.attended(layer, q, Attended(mean, positions, dense, missed))
+        self.recorder.attended(layer, q, Attended(mean, positions, dense, missed), arguments)
         self.clock.lap("record")

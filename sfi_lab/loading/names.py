@@ -24,7 +24,7 @@ def form_of(name: str) -> Form:
         if path.is_file():
             return "gguf"
         raise SfiError(f"There is no GGUF file {name!r}.")
-    if path.is_dir():
+    if name and path.is_dir():
         if (path / "config.json").is_file():
             return "folder"
         raise SfiError(f"The folder {name!r} has no config.json, so it is no checkpoint.")

@@ -27,8 +27,8 @@ class Seen:
     value_dim: int
     keys: int  # keys handed to attention
     causal: bool  # the newest query sees no key after it, and no earlier query does
-    visible: tuple[int, int]  # first key the newest query may look at, and how many
-    arguments: set[str]  # keyword arguments that are not None
+    visible: tuple[int, int]  # first key the newest query may look at (-1: none), and how many
+    arguments: set[str]  # keyword arguments that are neither None nor False
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Recorder:
                 keys=key.shape[2],
                 causal=causal,
                 visible=visible,
-                arguments={name for name, given in arguments.items() if given is not None},
+                arguments={name for name, given in arguments.items() if given is not None and given is not False},
             )
         )
         return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[3]), None
@@ -62,7 +62,7 @@ def _read_mask(mask, module, q: int, kv: int, is_causal: bool | None) -> tuple[b
     allowed = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] == 0
     future = torch.ones_like(allowed).triu(allowed.shape[1] - q + 1)
     last = allowed[-1].nonzero()[:, 0]
-    return not bool((allowed & future).any()), (int(last[0]), len(last))
+    return not bool((allowed & future).any()), (int(last[0]) if len(last) else -1, len(last))
 
 
 class _CountingCache(KVCache):

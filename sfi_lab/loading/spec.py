@@ -36,11 +36,11 @@ class ModelSpec:
 
     @classmethod
     def from_model(cls, model: PreTrainedModel) -> "ModelSpec":
-        """Look at a model with two tiny forward calls. Raises SfiError, naming the model, for one that cannot be decoded."""
+        """Measure a model with two tiny forward calls. Raises SfiError, naming the model, for one that cannot be decoded."""
         config, name = model.config, type(model).__name__
         refuse_unsupported(config)
-        if not model._supports_attention_backend:
-            raise SfiError(f"{name} does not send its attention through transformers' registry.")
+        if model.get_output_embeddings() is None:
+            raise SfiError(f"{name} is no causal language model: it has no layer that gives logits.")
         max_positions = getattr(config, "max_position_embeddings", None)
         window = getattr(config, "sliding_window", None)
         chunk = getattr(config, "attention_chunk_size", None)
@@ -91,7 +91,7 @@ def _kind(name: str, layer: int, visible: tuple[int, int], held: int, window, ch
     The probe's cache hands on only the new key, so `visible` of a layer without mask is (0, 1): everything.
     """
     start, count = visible
-    if visible == (0, 1) or start == 0:
+    if visible in ((0, 1), (0, held + 1)):
         return "full"
     if start + count == held + 1:
         if window is not None and count == window:

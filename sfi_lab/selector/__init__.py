@@ -1,5 +1,5 @@
 """The selector: evidence, prior, fusion, soft-NMS, cross-head exclusivity and Top-K (paper.md §2, eqs 6-24)."""
 
-from sfi_lab.selector.select import Selection, select
+from sfi_lab.selector.select import STAGES, Selection, choose, evidence_of, prior_of, select
 
-__all__ = ["Selection", "select"]
+__all__ = ["STAGES", "Selection", "choose", "evidence_of", "prior_of", "select"]

@@ -48,14 +48,32 @@ def select(logits: Tensor, key_norms: Tensor, settings: Settings, lap: Callable[
             f"{tuple(key_norms.shape)}"
         )
     lap = lap or _no_lap
-    rows, n = logits.shape[1], logits.shape[2]
-
-    f = eq.evidence(eq.renormalised(logits.float()), settings.alpha)
+    f = evidence_of(logits, settings)
     lap("evidence")
-    norm_log = eq.key_norm_prior_log(key_norms.float(), settings.gamma)
-    position_log = eq.position_prior_log(n, settings.beta, settings.power, settings.eta, logits.device)
-    r = eq.prior(norm_log, position_log, settings.norm_weight, settings.position_weight)
+    r = prior_of(key_norms, settings)
     lap("prior")
+    return choose(f, r, logits.shape[1], settings, lap)
+
+
+def evidence_of(logits: Tensor, settings: Settings) -> Tensor:
+    """f from logits [H_kv, R, J] -> [H_kv, J]. Depends on α only, so what-if keeps it."""
+    return eq.evidence(eq.renormalised(logits.float()), settings.alpha)
+
+
+def prior_of(key_norms: Tensor, settings: Settings) -> Tensor:
+    """r from key norms [H_kv, J]. Depends on γ, β, p, η and the two weights only, so what-if keeps it."""
+    position_log = eq.position_prior_log(
+        key_norms.shape[1], settings.beta, settings.power, settings.eta, key_norms.device
+    )
+    norm_log = eq.key_norm_prior_log(key_norms.float(), settings.gamma)
+    return eq.prior(norm_log, position_log, settings.norm_weight, settings.position_weight)
+
+
+def choose(
+    f: Tensor, r: Tensor, rows: int, settings: Settings, lap: Callable[[str], None] | None = None
+) -> Selection:
+    """The rest of the selector, from evidence and prior [H_kv, J] of `rows` query rows."""
+    lap = lap or _no_lap
     if settings.lam == "auto":
         lam = eq.balance(f, r, settings.lam_clip_for(rows))
     else:

@@ -5,8 +5,8 @@ What can't be known
 `starts` is decided when the next visible character is there, so decimals and dotted names never start a sentence. It
 still errs where only meaning helps: `Plan B. Then` reads like the initial in `J. Smith`; a sentence that begins with a
 lower-case name after a single stop (`. iOS`) is not seen; an ellipsis before a capital is taken for an end; a Chinese
-quotation followed by its speaker (`。”他说`) counts as two sentences; a footnote mark glued to the stop (`.[1] Next`)
-hides the end.
+quotation followed by its speaker (`。”他说`) counts as two sentences; an answer that is a number
+(`How many? 12. Then`) reads like a list number; a footnote mark glued to the stop (`.[1] Next`) hides the end.
 
 `ends` looks at nothing behind the token. Held back, because something tends to follow: numbers of one to three digits
 (`3.` may become 3.14; so `It has 12.` is an end only once a newline follows), list numbers, ordinals, abbreviations,
@@ -46,7 +46,8 @@ FOLLOWED = frozenset({Kind.LIST_NUMBER, Kind.TITLE})  # a line's end doesn't end
 NO_GAP, SPACE, LINE, BLANK_LINE = range(4)
 
 _LIST_NUMBER = re.compile(r"[\s>#*+•·–-]*\(?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivx]{1,5}|[IVX]{1,5})")
-_SHORT_NUMBER = re.compile(r"(?:^|[^\d.,])\d{1,3}$")
+_LEADING_NUMBER = re.compile(r"\s*\(?\d{1,3}")
+_SHORT_NUMBER = re.compile(r"(?:^|[^\d.])\d{1,3}$")
 _ORDINAL = re.compile(
     r"(?:^|\s)(?:(?<!\bI )am|vom|zum|den|dem|der|die|das|des|bis|im|ab|seit|jede[rnms]?|beim|(?:mon|diens|donners|frei|sams|sonn)tag,?)\s+\d{1,2}$",
     re.IGNORECASE,
@@ -132,13 +133,15 @@ def _confirmed_after_space(candidate: Candidate, char: str, lower: bool) -> bool
             return not lower
 
 
-def candidate(line: str, char: str) -> Candidate | None:
+def candidate(line: str, head: str, char: str) -> Candidate | None:
     """Judge one ender by what precedes it on its line.
 
     Parameters
     ----------
     line : str
         The line before the ender.
+    head : str
+        The sentence before the ender, or its beginning if it is long.
     char : str
         The ender as written (`.`, `。`, ...), not a newline.
 
@@ -150,10 +153,10 @@ def candidate(line: str, char: str) -> Candidate | None:
     word = _WORD.search(line).group().lstrip(_OPENING).rstrip(EMPHASIS)
     if char == ";" and _ENTITY.search(word):
         return None
-    return Candidate(_kind(line, word, char), char, after_digit=line[-1:].isdigit())
+    return Candidate(_kind(line, head, word, char), char, after_digit=line[-1:].isdigit())
 
 
-def _kind(line: str, word: str, char: str) -> Kind:
+def _kind(line: str, head: str, word: str, char: str) -> Kind:
     if char in WIDE:
         return Kind.WIDE
     dotted = _INITIALS.fullmatch(word) or abbreviations.listed(word, abbreviations.INNER | abbreviations.MAY_END)
@@ -164,11 +167,11 @@ def _kind(line: str, word: str, char: str) -> Kind:
         return Kind.QUESTION
     if ascii_form != ".":
         return Kind.CLAUSE
-    return Kind.ELLIPSIS if char == "…" else _full_stop(line, word)
+    return Kind.ELLIPSIS if char == "…" else _full_stop(line, head, word)
 
 
-def _full_stop(line: str, word: str) -> Kind:
-    if _LIST_NUMBER.fullmatch(line):
+def _full_stop(line: str, head: str, word: str) -> Kind:
+    if _LIST_NUMBER.fullmatch(line) or _LEADING_NUMBER.fullmatch(head):
         return Kind.LIST_NUMBER
     if not word:
         return Kind.CODE  # a stop behind a space: `.5`, `.gitignore`

@@ -19,6 +19,7 @@ from sfi_lab.sentences.rules import BLANK_LINE, LINE, NO_GAP, SPACE, Candidate, 
 from sfi_lab.sentences.table import TokenTable
 
 LINE_MEMORY = 256  # characters of a line that the rules look back on
+HEAD_MEMORY = 16  # characters of a sentence that tell a list number
 # First bytes of UTF-8 characters that are letters or emoji whatever follows: Han, most of Hangul, beyond the BMP.
 _VISIBLE_LEADS = frozenset([*range(0xE4, 0xEE), 0xF0])
 
@@ -50,6 +51,7 @@ class SentenceTracker:
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
         self._code = CodeSpans()
         self._line = ""
+        self._head = ""  # the sentence's first characters
         self._sentence = 0
         self._at_text_start = True
         self._has_text = False  # the sentence has a visible character
@@ -97,7 +99,7 @@ class SentenceTracker:
                 self._code.other()
             if not self._has_text and text and not text.isspace():
                 self._first_visible()
-            self._line = (self._line + text)[-LINE_MEMORY:]
+            self._remember(text)
         else:
             for char in text:
                 self._take(char)
@@ -124,7 +126,12 @@ class SentenceTracker:
                 pending.closed = pending.closed or char not in EMPHASIS
             else:
                 self._visible(char)
-        self._line = (self._line + char)[-LINE_MEMORY:]
+        self._remember(char)
+
+    def _remember(self, text: str) -> None:
+        self._line = (self._line + text)[-LINE_MEMORY:]
+        if len(self._head) < HEAD_MEMORY:
+            self._head += text
 
     def _newline(self) -> None:
         self._code.newline()
@@ -144,7 +151,7 @@ class SentenceTracker:
         elif pending:
             pending.extend(char)
         else:
-            self._pending = candidate(self._line, char)
+            self._pending = candidate(self._line, self._head, char)
 
     def _closes(self, char: str, pending: Candidate) -> bool:
         if pending.gap >= LINE:
@@ -172,6 +179,7 @@ class SentenceTracker:
             self._sentence += 1
         self._started = self._has_text = True
         self._ended = False
+        self._head = ""
 
     def _reports_end(self) -> bool:
         if self._ended or self._pending is None or not self._pending.ends_already():

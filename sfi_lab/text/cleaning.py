@@ -10,7 +10,7 @@ _CODE = re.compile(
     r"::=|>>>|^\s*\|| \| |\+[-=]{3}|[-=]{6}|^\s*(?:def|class|try|async def|@\w+)\b.*:?$|^\s*\w+ = |^\s*#", re.M
 )
 _FOOTNOTE = re.compile(r"^\[\d+\]\s|^-\[")
-_FOOTNOTE_MARK = re.compile(r"\s*\[\d+\]")
+_FOOTNOTE_MARK = re.compile(r"\s+\[\d+\]")
 _STRONG = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")
 _EMPHASIS = re.compile(r"(?<![\w*\"'])\*(?=[^\s*])([^*]+?)(?<=[^\s*])\*(?![\w*\"'])")
 _WHOLE_SENTENCE = re.compile(r"[.!?][\"”’)\]]*$")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,15 @@ class Trace:
     def window_queries(self, layer: int) -> Tensor | None:
         """The prompt's last W - 1 queries [W - 1, H_q, D], which share the first refresh; None if there were none."""
         return self._tensor("w", layer, required=False)
+
+    def scaling(self, layer: int) -> tuple[float, float | None]:
+        """The layer's softmax scale, and its soft-cap or None."""
+        scale, cap = self._tensor("scale", layer).tolist()
+        return scale, None if math.isnan(cap) else cap
+
+    def sink_logits(self, layer: int) -> Tensor | None:
+        """The model's learned sink logits [H_q] of this layer, or None."""
+        return self._tensor("sinks", layer, required=False)
 
     # facts ---------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from sfi_lab.attention.arguments import AttentionArguments
 from sfi_lab.errors import SfiError
 from sfi_lab.selector import Selection
 from sfi_lab.trace.parts import write_json, write_table, write_tensors
@@ -36,7 +37,8 @@ class Recorder:
         self._attended: dict[int, Attended] = {}
         self._part = 0
         self._kv_written = 0
-        self._window: dict[int, Tensor] = {}
+        self._once: dict[str, Tensor] = {}  # tensors that the next part carries and no other
+        self._scaled: set[int] = set()
         self._closed = False
         if root.exists() and any(root.iterdir()):
             raise SfiError(f"trace folder {root} exists and is not empty; give a new folder, nothing recorded is overwritten")
@@ -57,10 +59,16 @@ class Recorder:
 
     # during a step -------------------------------------------------------------------------------------------------
 
-    def attended(self, layer: int, q: Tensor, seen: Attended) -> None:
+    def attended(self, layer: int, q: Tensor, seen: Attended, arguments: AttentionArguments) -> None:
         """One layer's attention. q [H_kv, G, D]."""
         if layer in self._queries:
             self._queries[layer].append(q.reshape(-1, q.shape[-1]))
+            if layer not in self._scaled:
+                self._scaled.add(layer)
+                softcap = float("nan") if arguments.softcap is None else arguments.softcap
+                self._once[f"scale.{layer}"] = torch.tensor([arguments.scaling, softcap], dtype=torch.float64)
+                if arguments.sink_logits is not None:
+                    self._once[f"sinks.{layer}"] = arguments.sink_logits.detach().clone()
         if layer in self.request.support_layers:
             self._attended[layer] = seen
 
@@ -87,7 +95,7 @@ class Recorder:
     def window(self, layer: int, q: Tensor) -> None:
         """The prompt's last queries [H_q, W - 1, D], which share the first refresh."""
         if layer in self._queries:
-            self._window[layer] = q.transpose(0, 1)
+            self._once[f"w.{layer}"] = q.transpose(0, 1).clone()
 
     # after a step --------------------------------------------------------------------------------------------------
 
@@ -144,8 +152,8 @@ class Recorder:
             tensors[f"v.{layer}"] = cache.v[:, self._kv_written :].transpose(0, 1)
             if queries:
                 tensors[f"q.{layer}"] = torch.stack(queries)
-            if layer in self._window:
-                tensors[f"w.{layer}"] = self._window.pop(layer)
             self._queries[layer] = []
+        tensors |= self._once
+        self._once = {}
         self._kv_written = next((caches[layer].length for layer in self._queries), 0)
         write_tensors(self.root, self._part, tensors)

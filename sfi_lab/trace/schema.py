@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from sfi_lab.selector import STAGES
+
 FORMAT = "sfi_lab.trace"
 SCHEMA_VERSION = 1
-
-STAGES = ("evidence", "prior", "fusion", "nms", "exclusivity", "topk")
 
 TOKENS = {
     "position": pl.Int32,  # index in the cache, also of the last generated token, which was never fed
@@ -26,6 +26,7 @@ TOKENS = {
     "text": pl.String,  # the token's own text, leading space kept; "�" for part of a character
     "sentence": pl.Int32,
     "role": pl.String,  # "prompt" | "generated"
+    "special": pl.Boolean,  # a control token (end of text, chat marks)
 }
 
 STEPS = {
@@ -82,5 +83,6 @@ SELECTION = {
 
 TABLES = {"tokens": TOKENS, "steps": STEPS, "support": SUPPORT, "selection": SELECTION}
 
-# qk parts: "q.{layer}" [steps, H_q, D], "k.{layer}" [positions, H_kv, D], "v.{layer}" [positions, H_kv, D_v] in the model's
-# dtype, plus "w.{layer}" [W - 1, H_q, D]: the prompt's last queries, which share the first refresh.
+# qk parts, in the model's dtype: "q.{layer}" [decode steps, H_q, D], "k.{layer}" [positions, H_kv, D], "v.{layer}"
+# [positions, H_kv, D_v], and once: "w.{layer}" [W - 1, H_q, D], the prompt's last queries, which share the first refresh;
+# "scale.{layer}" float64 [2], the scaling and the soft-cap (nan: none); "sinks.{layer}" [H_q], sink logits where a model has them.

@@ -111,7 +111,7 @@ def write_trace(
                 )  # fmt: skip
 
     tokens = [
-        {"position": i, "token_id": i, "text": texts[i], "sentence": sentence[i], "role": "prompt" if i < prompt else "generated"}
+        {"position": i, "token_id": i, "text": texts[i], "sentence": sentence[i], "special": False, "role": "prompt" if i < prompt else "generated"}
         for i in range(total + 1)
     ]
     tables = {
@@ -127,6 +127,7 @@ def write_trace(
         for n in layers:
             tensors[f"q.{n}"] = torch.tensor(queries[n], dtype=torch.float32)
             tensors[f"k.{n}"] = torch.tensor(keys[n], dtype=torch.float32)
+            tensors[f"scale.{n}"] = torch.tensor([dim**-0.5, float("nan")], dtype=torch.float64)
             tensors[f"v.{n}"] = torch.tensor(rng.normal(size=keys[n].shape), dtype=torch.float32)
         (root / "qk").mkdir(exist_ok=True)
         save_file(tensors, root / "qk" / "part-00000.safetensors")
@@ -136,7 +137,6 @@ def write_trace(
         "model": {
             "name": "synthetic", "architecture": "none", "layers": max(layers) + 1, "query_heads": heads * group,
             "kv_heads": heads, "head_dim": dim, "layer_kinds": ["full"] * (max(layers) + 1), "dtype": "float32", "device": "cpu",
-            "scaling": dim**-0.5, "softcap": None,
         },
         "versions": {}, "seed": seed, "prompt_tokens": prompt, "support_layers": list(layers), "qk_layers": list(layers) if qk else [],
     }  # fmt: skip

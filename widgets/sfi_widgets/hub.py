@@ -20,7 +20,8 @@ class Hub(anywidget.AnyWidget):
     facts = T.Dict().tag(sync=True)  # model, counts, recorded sizes
     support = T.Dict().tag(sync=True)  # offsets, ids, weights, rest: recorded attention of the chosen layer and head
     recorded = T.Dict().tag(sync=True)  # what the run selected: steps, heads, offsets, ids, k
-    now = T.Dict().tag(sync=True)  # what the current settings select: the same, with kept mass, keys read, kind
+    now = T.Dict().tag(sync=True)  # what the current settings select: the same, with reasons, λ, kind
+    mass = T.Dict().tag(sync=True)  # by step: kept mass and keys read, now and as recorded; the recent window
 
     k = T.Int(1).tag(sync=True)
     layer = T.Int(0).tag(sync=True)

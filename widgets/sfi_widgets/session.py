@@ -6,7 +6,7 @@ arrays are those of the new settings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ class Session:
             steps=steps.height,
             positions=positions,
         )
+        self.state.kv_head = 0
         if trace.qk_layers:
             self.state.layer = trace.qk_layers[len(trace.qk_layers) // 2]
         self._position = steps["position"].to_numpy()
@@ -81,6 +82,7 @@ class Session:
         self.why_not = ""
         self.now: Reselection | None = None
         self.baseline: Reselection | None = None
+        self._ranked_for: tuple[Any, ...] | None = None  # what a ranking beyond K was made for
         self.hub = Hub(
             tokens=columns.wire_tokens(trace),
             run=columns.wire_steps(trace),
@@ -134,19 +136,52 @@ class Session:
             self._reselect()
 
     def _reselect(self) -> None:
-        settings, layer = self.state.settings, self.state.layer
-        with self.hub.hold_sync():
-            self.hub.k = settings.k
+        settings, layer, hub = self.state.settings, self.state.layer, self.hub
+        with hub.hold_sync():
+            hub.k = settings.k
             if layer not in self.trace.qk_layers:
                 have = ", ".join(map(str, self.trace.qk_layers)) or "none (record with '+qk')"
                 self.why_not = f"layer {layer} was recorded without queries and keys, so other settings can't be tried on it; layers with them: {have}"
                 self.now = self.baseline = None
-                self.hub.now = {}
+                hub.now, hub.mass = {}, {}
                 return
             self.why_not = ""
+            before = self.now
             self.baseline = self._chosen_head(self._baseline(layer), self.trace.settings)
-            self.now = self._chosen_head(self._run(layer, settings), settings)
-            self.hub.now = self._wire(self.now, self.baseline)
+            now = self._chosen_head(self._run(layer, settings), settings)
+            if self._ranked_for == self._ranking_key() and np.array_equal(before.ranking.steps, now.ranking.steps):
+                now = replace(now, ranking=before.ranking)  # only K moved: the ranking that was sent holds every prefix
+            else:
+                self._ranked_for = None
+                hub.now = self._wire_ranking(now)
+            self.now = now
+            hub.mass = self._wire_mass(now, self.baseline)
+
+    def rank_all(self) -> None:
+        """Sends the ranking beyond K, as far as a message holds it, so that moving K needs no kernel. Called when a
+        person touches the K slider."""
+        if self.now is None or self._ranked_for == self._ranking_key():
+            return
+        room = self._room(self.now.ranking)
+        if room <= self.state.settings.k:
+            return
+        replay, settings = self.replay(self.state.layer), self.state.settings
+        plan = replay.schedule(settings)
+        chosen = replay.selections(settings.with_(k=room), plan)
+        positions = [(s.ranked + settings.sink).numpy() for s in chosen.values()]
+        self.now = replace(self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.kv_head, room))
+        self._ranked_for = self._ranking_key()
+        self.hub.now = self._wire_ranking(self.now)
+
+    def _ranking_key(self) -> tuple[Any, ...]:
+        return (self.state.layer, self.state.kv_head, self.state.settings.with_(k=1))
+
+    def selected_at(self, step: int) -> np.ndarray:
+        """Selected positions in force at a step, ascending: now, or as recorded where nothing can be re-selected."""
+        ranking = self.now.ranking if self.now else self.recorded
+        k = self.state.settings.k if self.now else self.trace.settings.k
+        refresh = int(np.searchsorted(ranking.steps, step, side="right")) - 1
+        return ranking.at(refresh, k) if refresh >= 0 else np.empty(0, np.int32)
 
     # re-selection --------------------------------------------------------------------------------------------------
 
@@ -155,7 +190,7 @@ class Session:
         from sfi_lab.analysis import LayerReplay
 
         if layer not in self._replays:
-            self._replays[layer] = LayerReplay(self.trace, layer)
+            self._replays[layer] = LayerReplay(self.trace, layer, output_error=False)
         return self._replays[layer]
 
     def _run(self, layer: int, settings: Settings) -> Any:
@@ -185,21 +220,24 @@ class Session:
         lam = lam.mean(1) if head == MEAN else lam[:, head]
         return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam)
 
-    def _wire(self, now: Reselection, before: Reselection) -> dict[str, Any]:
+    def _wire_ranking(self, now: Reselection) -> dict[str, Any]:
         return {
             **columns.wire_ids(_cut(now.ranking, self._room(now.ranking)).rows, self.state.positions),
             "steps": now.ranking.steps.tobytes(),
             "heads": now.ranking.heads,
-            "k": now.settings.k,
-            "sink": now.settings.sink,
             "reasons": now.reasons,
+            "lam": now.lam.tobytes(),
+            "kind": now.kind,
+        }
+
+    def _wire_mass(self, now: Reselection, before: Reselection) -> dict[str, Any]:
+        return {
+            "sink": now.settings.sink,
             "recent_start": now.recent_start.tobytes(),
             "kept": now.kept.tobytes(),
             "kept_before": before.kept.tobytes(),
             "keys_read": now.keys_read.tobytes(),
             "keys_before": before.keys_read.tobytes(),
-            "lam": now.lam.tobytes(),
-            "kind": now.kind,
             "mean_kept": now.mean_kept,
             "mean_keys": now.mean_keys_read,
             "mean_kept_before": before.mean_kept,

@@ -148,12 +148,16 @@ def decode_kernel(
     if HAS_SCORES:
         score_end = tl.load(RECENT_START + b)
         score_row = SCORES + b64 * stride_sb + h * stride_sh + g[:, None] * stride_sg
+    if PAGE >= BLOCK_N:
+        # One iteration ahead: a table entry loaded where it is used would keep K and V from being prefetched.
+        next_page = tl.load(table + page_begin // (PAGE // BLOCK_N), mask=page_begin < page_end, other=0)
     for t in range(page_begin, page_end):
         position = t * BLOCK_N + n
         valid = (position < length) & (position >= low)
         mask = valid[:, None] & in_d
         if PAGE >= BLOCK_N:  # the tile lies in one page: one table entry, one contiguous block
-            page = tl.load(table + t // (PAGE // BLOCK_N)).to(tl.int64)
+            page = next_page.to(tl.int64)
+            next_page = tl.load(table + tl.minimum(t + 1, page_end - 1) // (PAGE // BLOCK_N))
             at = ((page * H + h) * PAGE + (t % (PAGE // BLOCK_N)) * BLOCK_N) * D
             k = tl.load(K_PAGES + at + tile, mask=mask, other=0.0)
             v = tl.load(V_PAGES + at + tile, mask=mask, other=0.0)

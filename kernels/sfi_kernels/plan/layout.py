@@ -43,9 +43,8 @@ class DecodePlan:
         return self.items.shape[0]
 
 
-def default_block_n(dim: int, page_size: int) -> int:
+def default_block_n(dim: int) -> int:
     """Keys in a tile: 64, halved for D > 128 so that two tiles in flight still fit a multiprocessor's shared memory."""
-    del page_size  # tiles smaller than a page look the page up once, larger ones once a row; both work
     return 64 if dim <= 128 else 32
 
 

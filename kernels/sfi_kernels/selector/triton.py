@@ -9,13 +9,16 @@ import torch
 import triton
 import triton.language as tl
 
+from ..rounding import load_granularity, round_up
+
 EPS = tl.constexpr(1e-8)
 
 
 @triton.jit
 def lse_kernel(
     LOGITS, N, ACTIVE, PART, stride_b, stride_h, stride_r, chunks,
-    H: tl.constexpr, R: tl.constexpr, BLOCK_J: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    H: tl.constexpr, R: tl.constexpr, BLOCK_J: tl.constexpr, ROUND: tl.constexpr,
+    HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """m = max_j x(j), l = Σ_j exp(x(j) - m) over one chunk of one row; grid (chunks, B * H * R)."""
     c = tl.program_id(0)
@@ -29,7 +32,8 @@ def lse_kernel(
             return
     j = c * BLOCK_J + tl.arange(0, BLOCK_J)
     at = LOGITS + b.to(tl.int64) * stride_b + (row // R % H).to(tl.int64) * stride_h + (row % R).to(tl.int64) * stride_r
-    x = tl.load(at + j, mask=j < n, other=float("-inf")).to(tl.float32)
+    x = tl.load(at + j, mask=j < round_up(n, ROUND), other=float("-inf")).to(tl.float32)
+    x = tl.where(j < n, x, float("-inf"))
     m = tl.max(x, 0)
     tl.store(PART + row * chunks + c, m)
     tl.store(PART + (tl.num_programs(1) + row) * chunks + c, tl.sum(tl.exp(x - m), 0))
@@ -51,7 +55,7 @@ def evidence_kernel(
     stride_b, stride_h, stride_r, stride_nb, stride_nh, stride_fb, stride_fh, chunks, lse_chunks,
     alpha, gamma_w, beta, power, eta, position_weight,
     H: tl.constexpr, R: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_J: tl.constexpr, LSE_J: tl.constexpr,
-    BLOCK_C: tl.constexpr, HAS_LSE: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    BLOCK_C: tl.constexpr, ROUND: tl.constexpr, HAS_LSE: tl.constexpr, HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """f(j) = (1/R Σ_r exp(α (x_r(j) - lse_r)))^(1/α) and the five sums of one chunk; grid (chunks, B * H)."""
     c = tl.program_id(0)
@@ -65,6 +69,7 @@ def evidence_kernel(
             return
     j = c * BLOCK_J + tl.arange(0, BLOCK_J)
     inside = j < n
+    readable = j < round_up(n, ROUND)
     at = LOGITS + b.to(tl.int64) * stride_b + (head % H).to(tl.int64) * stride_h
     mu = tl.zeros([BLOCK_J], tl.float32)
     for start in range(0, R, BLOCK_R):
@@ -81,15 +86,14 @@ def evidence_kernel(
             m = tl.where(m == float("-inf"), 0.0, m)
             lse = m + tl.log(tl.sum(l_c * tl.exp(m_c - m[:, None]), 1))
             lse = tl.where(r < R, lse, 0.0)
-        x = tl.load(
-            at + r.to(tl.int64)[:, None] * stride_r + j[None, :], mask=(r < R)[:, None] & inside[None, :], other=float("-inf")
-        ).to(tl.float32)
+        row = at + r.to(tl.int64)[:, None] * stride_r + j[None, :]
+        x = tl.load(row, mask=(r < R)[:, None] & readable[None, :], other=float("-inf")).to(tl.float32)
         mu += tl.sum(tl.exp(alpha * (x - lse[:, None])), 0)
     f = tl.where(inside, tl.exp2(tl.log2(mu / R) / alpha), 0.0)
-    norm = tl.load(NORMS + b.to(tl.int64) * stride_nb + (head % H).to(tl.int64) * stride_nh + j, mask=inside, other=1.0)
+    norm = tl.load(NORMS + b.to(tl.int64) * stride_nb + (head % H).to(tl.int64) * stride_nh + j, mask=readable, other=1.0)
     r_un = tl.exp(log_prior(norm.to(tl.float32), j, n, gamma_w, beta, power, eta, position_weight))
     r_un = tl.where(inside, r_un, 0.0)
-    tl.store(F + b.to(tl.int64) * stride_fb + (head % H).to(tl.int64) * stride_fh + j, f, mask=inside)
+    tl.store(F + b.to(tl.int64) * stride_fb + (head % H).to(tl.int64) * stride_fh + j, f, mask=readable)
     sums = SUMS + head * chunks + c
     plane = tl.num_programs(1) * chunks
     tl.store(sums, tl.sum(f, 0))
@@ -107,20 +111,12 @@ def shifted(x, column, by, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def window_max(z, column, RADIUS: tl.constexpr, WIDTH: tl.constexpr):
-    """max over columns -RADIUS .. RADIUS, by doubling: windows of 1, 2, 4, .. columns, then two that overlap."""
+def window_max(z, column, RADIUS: tl.constexpr, LEVELS: tl.constexpr, WIDTH: tl.constexpr):
+    """max over columns -RADIUS .. RADIUS by doubling: 2^LEVELS columns from one's own on, then two such windows."""
     m = z
-    size: tl.constexpr = 2 * RADIUS + 1
-    for step in tl.static_range(0, 12):
-        if 2 ** (step + 1) <= size:
-            m = tl.maximum(m, shifted(m, column, 2**step, WIDTH))
-    # m now spans the largest power of two <= size columns from its own on
-    if size >= 2048:
-        span: tl.constexpr = 2048
-    else:
-        span: tl.constexpr = 2 ** ((size >= 2) + (size >= 4) + (size >= 8) + (size >= 16) + (size >= 32) + (size >= 64)
-                                   + (size >= 128) + (size >= 256) + (size >= 512) + (size >= 1024))  # fmt: skip
-    return tl.maximum(shifted(m, column, -RADIUS, WIDTH), shifted(m, column, RADIUS - span + 1, WIDTH))
+    for level in tl.static_range(0, LEVELS):
+        m = tl.maximum(m, shifted(m, column, 2**level, WIDTH))
+    return tl.maximum(shifted(m, column, -RADIUS, WIDTH), shifted(m, column, RADIUS + 1 - 2**LEVELS, WIDTH))
 
 
 @triton.jit
@@ -135,7 +131,7 @@ def adjust_kernel(
     stride_fb, stride_fh, stride_nb, stride_nh, stride_ob, stride_oh, chunks,
     gamma_w, beta, power, eta, position_weight, lam_fixed, lam_clip, nms_strength, exclusivity, inverse_temperature,
     H: tl.constexpr, BLOCK_H: tl.constexpr, WIDTH: tl.constexpr, HALO: tl.constexpr, RADIUS: tl.constexpr,
-    BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_NMS: tl.constexpr,
+    LEVELS: tl.constexpr, BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_NMS: tl.constexpr,
     HAS_CROSS: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """z_adj of WIDTH - 2 HALO candidates of all heads of one sequence; grid (blocks, B)."""
@@ -164,21 +160,23 @@ def adjust_kernel(
     else:
         lam = tl.zeros([BLOCK_H], tl.float32) + lam_fixed
     if HAS_LAM_OUT:
-        tl.store(LAM_OUT + rows, lam, mask=(h < H) & (c == 0))
+        if c == 0:
+            tl.store(LAM_OUT + rows, lam, mask=h < H)
 
     column = tl.arange(0, WIDTH)
     j = c * (WIDTH - 2 * HALO) - HALO + column
     inside = (j >= 0) & (j < n)
     mask = (h < H)[:, None] & inside[None, :]
+    readable = (h < H)[:, None] & ((j >= 0) & (j < round_up(n, ROUND)))[None, :]
     b64 = b.to(tl.int64)
     h64 = h.to(tl.int64)[:, None]
-    f = tl.load(F + b64 * stride_fb + h64 * stride_fh + j[None, :], mask=mask, other=0.0)
-    norm = tl.load(NORMS + b64 * stride_nb + h64 * stride_nh + j[None, :], mask=mask, other=1.0).to(tl.float32)
+    f = tl.load(F + b64 * stride_fb + h64 * stride_fh + j[None, :], mask=readable, other=0.0)
+    norm = tl.load(NORMS + b64 * stride_nb + h64 * stride_nh + j[None, :], mask=readable, other=1.0).to(tl.float32)
     r = tl.exp(log_prior(norm, tl.maximum(j, 0)[None, :], n, gamma_w, beta, power, eta, position_weight))
     s = ((1.0 - lam) / sf)[:, None] * f + (lam / sr)[:, None] * r
     z = tl.where(mask, tl.log(s + EPS), float("-inf"))
     if HAS_NMS:
-        m = window_max(z, column, RADIUS, WIDTH)
+        m = window_max(z, column, RADIUS, LEVELS, WIDTH)
         z = tl.where(mask, z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
     if HAS_CROSS:
         x = z * inverse_temperature
@@ -204,7 +202,7 @@ def run(
     sums = torch.empty((5, batch * heads, chunks), **f32)
     part = sums if lse is not None else torch.empty((2, batch * heads * rows, lse_chunks), **f32)
     flags = n_candidates if active is None else active
-    shared = {"H": heads, "HAS_ACTIVE": active is not None}
+    shared = {"H": heads, "ROUND": load_granularity(logits, key_norms, out), "HAS_ACTIVE": active is not None}
     if lse is None:
         lse_kernel[(lse_chunks, batch * heads * rows)](
             logits, n_candidates, flags, part, *logits.stride()[:3], lse_chunks, R=rows, BLOCK_J=lse_j, num_warps=4, **shared
@@ -225,6 +223,6 @@ def run(
         *f.stride()[:2], *key_norms.stride()[:2], *out.stride()[:2], chunks, *prior,
         0.0 if lam == "auto" else float(lam), float(lam_clip), nms_strength, exclusivity, 1.0 / temperature,
         BLOCK_H=block_h, WIDTH=span, HALO=halo, RADIUS=nms_radius if has_nms else 0,
-        BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
+        LEVELS=(2 * nms_radius + 1).bit_length() - 1, BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
         HAS_CROSS=exclusivity != 0, HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
     )  # fmt: skip

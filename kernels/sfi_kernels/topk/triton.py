@@ -12,6 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
+from ..rounding import load_granularity, round_up
+
 CHUNK = 4096
 
 
@@ -40,7 +42,8 @@ def next_byte(HIST, row, chunks, used, wanted, BLOCK_C: tl.constexpr):
 @triton.jit
 def count_kernel(
     SCORES, N, ACTIVE, HIST_IN, HIST, STATE, ABOVE, stride_b, stride_h, k, chunks,
-    H: tl.constexpr, PASS: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    H: tl.constexpr, PASS: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, ROUND: tl.constexpr,
+    HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """Counts of byte PASS among the keys that match the higher bytes found so far; grid (chunks, B * H)."""
     c = tl.program_id(0)
@@ -54,7 +57,8 @@ def count_kernel(
             return
     i = c * SIZE + tl.arange(0, SIZE)
     inside = i < n
-    x = tl.load(SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i, mask=inside, other=0.0)
+    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i
+    x = tl.load(at, mask=i < round_up(n, ROUND), other=0.0)
     key = key_of(x)
     match = inside
     if PASS > 0:
@@ -80,7 +84,8 @@ def count_kernel(
 @triton.jit
 def write_kernel(
     SCORES, N, ACTIVE, HIST, STATE, ABOVE, OUT, stride_b, stride_h, k, chunks, first,
-    H: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    H: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr, ROUND: tl.constexpr,
+    HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """Write the positions of one chunk's selected keys at their final places; grid (chunks, B * H)."""
     c = tl.program_id(0)
@@ -113,7 +118,8 @@ def write_kernel(
 
     i = c * SIZE + tl.arange(0, SIZE)
     inside = i < n
-    x = tl.load(SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i, mask=inside, other=0.0)
+    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i
+    x = tl.load(at, mask=i < round_up(n, ROUND), other=0.0)
     key = key_of(x)
     high = (key >> 8).to(tl.int32)
     low = (key & 255).to(tl.int32)
@@ -138,7 +144,7 @@ def run(scores, n_candidates, k, *, first, active, out) -> None:
     flags = n_candidates if active is None else active
     common = {
         "H": heads, "SIZE": CHUNK, "BLOCK_C": min(16, triton.next_power_of_2(chunks)),
-        "HAS_ACTIVE": active is not None, "num_warps": 8,
+        "ROUND": load_granularity(scores), "HAS_ACTIVE": active is not None, "num_warps": 8,
     }  # fmt: skip
     for p in range(4):
         count_kernel[(chunks, rows)](

@@ -1,0 +1,26 @@
+"""Masks that leave loads wide.
+
+A load masked by `j < n` with n read on the device can't be widened to 16 bytes a thread: the compiler must assume that
+n cuts through the middle of four neighbours. Where rows are a multiple of 16 elements long, reading up to the next
+multiple of 16 is safe; the surplus is dropped in registers.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def round_up(n, ROUND: tl.constexpr):
+    """n rounded up to a multiple of ROUND, in a form whose divisibility the compiler can see."""
+    return (n + (ROUND - 1)) // ROUND * ROUND
+
+
+def load_granularity(*tensors: torch.Tensor) -> int:
+    """16 where the last dimension and all other strides are multiples of 16 in every tensor that sets a limit, else 1.
+
+    The first tensor's last dimension bounds n; the others are at least as long there.
+    """
+    width = tensors[0].shape[-1]
+    aligned = width % 16 == 0 and all(stride % 16 == 0 for x in tensors for stride in x.stride()[:-1])
+    return 16 if aligned else 1

@@ -1,0 +1,129 @@
+"""Decode again: the recorded prompt under the current settings, streamed from a thread beside the recorded text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import traitlets as T
+
+from sfi_lab.errors import SfiError
+
+from .panel import Panel, module
+from .session import Session
+
+_EVERY = 0.05  # seconds between messages to the browser while tokens stream
+
+
+class DecodeAgain(Panel):
+    """Runs `lab.stream` on the recorded prompt in a background thread; a *re-run*, unlike what the other panels compute.
+
+    start(), stop(), wait(): the buttons, callable from Python. `steps` holds the new run's steps. Without a lab the first
+    start loads the model that the recording names.
+    """
+
+    _esm = module("decode_again.mjs")
+    height = T.Int(190).tag(sync=True)  # CSS pixels
+    tokens = T.Int(64).tag(sync=True)
+    running = T.Bool(False).tag(sync=True)
+    words = T.List(T.Unicode()).tag(sync=True)
+    ids = T.List(T.Int()).tag(sync=True)
+    recorded_ids = T.List(T.Int()).tag(sync=True)
+    status = T.Unicode("").tag(sync=True)
+    summary = T.Unicode("").tag(sync=True)
+    error = T.Unicode("").tag(sync=True)
+
+    def __init__(self, source: Any, **traits: object) -> None:
+        session = source if isinstance(source, Session) else Session(source)
+        traits.setdefault("tokens", session.trace.steps.height)
+        super().__init__(session, recorded_ids=session.trace.token_ids, **traits)
+        self.steps: list[Any] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.on_msg(self._on_button)
+
+    # buttons -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins a run with the settings as they are now; does nothing while one is running."""
+        if self.running:
+            return
+        self._stop.clear()
+        self.steps = []
+        with self.hold_sync():
+            self.running, self.error, self.summary = True, "", ""
+            self.words, self.ids, self.status = [], [], "reading the prompt"
+        self._thread = threading.Thread(target=self._run, args=(self.state.settings, self.tokens), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the run after the token in work; what was made stays."""
+        self._stop.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the run to end; True if it has."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return not self.running
+
+    def _on_button(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        {"start": self.start, "stop": self.stop}.get(content.get("do", ""), lambda: None)()
+
+    # the run -------------------------------------------------------------------------------------------------------
+
+    def _run(self, settings: Any, tokens: int) -> None:
+        try:
+            lab = self._lab()
+            prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")["token_id"].to_list()
+            started = shown = time.perf_counter()
+            words, ids = [], []
+            for step in lab.stream(prompt, settings, max_new_tokens=tokens):
+                self.steps.append(step)
+                words.append(step.text)
+                ids.append(step.token_id)
+                if time.perf_counter() - shown > _EVERY:
+                    shown = time.perf_counter()
+                    self._publish(words, ids, f"{len(ids)} of {tokens} tokens")
+                if self._stop.is_set():
+                    break
+            seconds = time.perf_counter() - started
+            how = "stopped" if self._stop.is_set() else "done"
+            self._publish(words, ids, f"re-run {how} in {seconds:.1f} s")
+        except SfiError as error:
+            self.error = str(error)
+        except Exception as error:  # a person must see it in the panel, not in a server's log
+            self.error = f"the run ended with {type(error).__name__}: {error}"
+        finally:
+            with self.hold_sync():
+                self.running = False
+                if self.error:
+                    self.status = "no result"
+
+    def _lab(self) -> Any:
+        name = self.session.trace.meta["model"]["name"]
+        if self.session.lab is None:
+            from sfi_lab import load
+
+            self.status = f"loading {name}"
+            self.session.lab = load(name, progress=False)
+        lab = self.session.lab
+        if lab.name != name:
+            raise SfiError(f"the recording was made with {name}, but this lab has {lab.name}: decode again with sfi_lab.load({name!r})")
+        return lab
+
+    def _publish(self, words: list[str], ids: list[int], status: str) -> None:
+        decoded = self.steps[1:]
+        slow = sum(step.route == "slow" for step in decoded)
+        read, available = sum(s.keys_read for s in decoded), sum(s.keys_available for s in decoded)
+        share = f", {100 * read / available:.1f} % of keys read" if available else ""
+        with self.hold_sync():
+            self.words, self.ids, self.status = list(words), list(ids), status
+            self.summary = f"New: {len(ids)} tokens, {slow} slow steps of {len(decoded)}{share}"
+
+    def shows(self) -> str:
+        if not self.ids:
+            return "no new run"
+        same = next((i for i, (a, b) in enumerate(zip(self.ids, self.recorded_ids, strict=False)) if a != b), None)
+        where = "same tokens" if same is None else f"differs from token {same + 1}"
+        return f"{len(self.ids)} tokens, {where}"

@@ -1,0 +1,183 @@
+// The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
+import { CLASS, CLASS_NAMES, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, shown, weightOf, wrap } from './core.mjs';
+import { choose, cursorKeys, data, h, headName, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
+
+const LINE = 26, MARKS = { first: '1', sentence: 'S', t_max: 'T', period: 'P', random: 'R', drift: 'D', nothing_to_select: 'N' };
+
+/** A virtual list of wrapped tokens [first, last): only visible lines are in the page. paint(span, i) dresses a token. */
+function tokenPane(parent, label, texts, first, last, paint) {
+  const scroller = h('div', { class: 'sfi-pane', tabindex: '0', role: 'region', 'aria-label': label });
+  const filler = h('div', { class: 'sfi-filler' });
+  scroller.append(filler);
+  parent.append(scroller);
+  const measure = document.createElement('canvas').getContext('2d'), known = new Map();
+  let lines = new Int32Array([0]), width = 0;
+  const show = texts.map(shown);
+  const widthOf = (text) => {
+    let w = known.get(text);
+    if (w === undefined) { w = measure.measureText(text).width; known.set(text, w); }
+    return w;
+  };
+  function layout() {
+    const room = scroller.clientWidth - 46;
+    if (room < 40 || room === width) return;
+    width = room;
+    known.clear();
+    measure.font = getComputedStyle(filler).font;
+    const n = last - first, widths = new Float32Array(n), breaks = new Uint8Array(n), spaced = new Uint8Array(n);
+    for (let i = 0; i < n; i++) {
+      widths[i] = widthOf(show[first + i]);
+      breaks[i] = texts[first + i].includes('\n') ? 1 : 0;
+      spaced[i] = /^\s/.test(texts[first + i]) ? 1 : 0;
+    }
+    lines = wrap(widths, breaks, spaced, room);
+    filler.style.height = `${lines.length * LINE + 8}px`;
+  }
+  let asked = 0;
+  const redraw = () => { if (!asked) asked = requestAnimationFrame(fill); };
+  function fill() {
+    asked = 0;
+    layout();
+    const from = Math.max(0, Math.floor(scroller.scrollTop / LINE) - 2), to = Math.min(lines.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / LINE) + 2);
+    const rows = [];
+    for (let l = from; l < to; l++) {
+      const row = h('div', { class: 'sfi-line', style: { top: `${l * LINE + 4}px` } });
+      const end = l + 1 < lines.length ? lines[l + 1] : last - first;
+      for (let i = first + lines[l]; i < first + end; i++) {
+        const span = document.createElement('span');
+        span.textContent = show[i];
+        span.dataset.i = i;
+        paint(span, i);
+        row.append(span);
+      }
+      rows.push(row);
+    }
+    filler.replaceChildren(...rows);
+  }
+  scroller.addEventListener('scroll', redraw);
+  const sizes = new ResizeObserver(redraw);
+  sizes.observe(scroller);
+  return {
+    scroller, redraw, stop() { sizes.disconnect(); cancelAnimationFrame(asked); },
+    lineOf: (i) => refreshAt(lines, i - first), lineCount: () => lines.length,
+    reveal(i) {
+      layout();
+      const y = refreshAt(lines, i - first) * LINE;
+      if (y < scroller.scrollTop + LINE || y > scroller.scrollTop + scroller.clientHeight - 2 * LINE) scroller.scrollTop = y - scroller.clientHeight / 2;
+    },
+  };
+}
+
+async function render({ model, el }) {
+  const hub = await hubOf(model), parts = panel(el, 'text', 'Text'), events = listener(hub);
+  const facts = hub.get('facts'), { texts, sentence } = data.tokens(hub), run = data.run(hub);
+  const stepOf = new Map(Array.from({ length: run.count }, (_, s) => [run.position[s] + 1, s]));
+  let weights = new Map(), memory = null, picked = new Set(), hits = [], hit = -1, hitSet = new Set();
+
+  const row = h('div', { class: 'sfi-two', style: { height: `${model.get('height')}px` } });
+  parts.body.append(row);
+  const left = h('div', { class: 'sfi-column' }, h('h4', {}, 'Generated')), right = h('div', { class: 'sfi-column' }, h('h4', {}, 'Document'));
+  row.append(left, right);
+  const look = theme(el, () => update());
+  const generated = tokenPane(left, 'Generated text', texts, facts.prompt, texts.length, paintGenerated);
+  const prompt = tokenPane(right, 'Document', texts, 0, facts.prompt, paintToken);
+  const map = h('canvas', { class: 'sfi-minimap', 'aria-hidden': 'true' });
+  right.append(map);
+  const tip = tooltip(parts.body);
+
+  function paintToken(span, i) {
+    const step = hub.get('cursor'), colours = look.colours, fed = i <= run.position[step];
+    const kind = memory && fed ? classOf(i, step, memory, picked) : CLASS.none;
+    const weight = weights.get(i);
+    const name = [null, 'sink', 'recent', 'selected', 'other'][kind];
+    if (name && (kind !== CLASS.other || weight !== undefined)) {
+      const strength = weight === undefined ? 0.14 : 0.22 + 0.6 * (level(weight) / 255);
+      const back = mix(rgb(colours.back), rgb(colours[name]), strength);
+      span.style.backgroundColor = `rgb(${back})`;
+      if (0.299 * back[0] + 0.587 * back[1] + 0.114 * back[2] < 115) span.style.color = '#ffffff';
+      else if (el.dataset.theme === 'dark' && strength > 0.5) span.style.color = '#101316';
+      span.dataset.kind = name;
+    }
+    if (hitSet.has(i)) span.classList.add('sfi-hit');
+    if (i === hub.get('probe')) span.classList.add('sfi-probe');
+  }
+  function paintGenerated(span, i) {
+    const step = stepOf.get(i);
+    span.classList.add(sentence[i] % 2 ? 'sfi-odd' : 'sfi-even');
+    if (step !== undefined && run.slow[step]) { span.classList.add('sfi-slow'); span.dataset.mark = MARKS[run.reason[step]] ?? ''; span.dataset.reason = run.reason[step].replace('_', ' '); }
+    paintToken(span, i);
+    if (step === hub.get('cursor')) span.classList.add('sfi-cursor');
+    if (i > run.position[hub.get('cursor')] + 1) span.classList.add('sfi-future');
+  }
+  function paintMap() {
+    const height = prompt.scroller.clientHeight, context = map.getContext('2d');
+    map.width = 10; map.height = Math.max(1, height);
+    const put = (i, colour) => { context.fillStyle = colour; context.fillRect(0, Math.floor((prompt.lineOf(i) * height) / Math.max(1, prompt.lineCount())), 10, 2); };
+    if (memory) for (const i of picked) if (i < facts.prompt) put(i, look.colours.selected);
+    for (const [i, w] of weights) if (i < facts.prompt && w > 0.01) put(i, look.colours[['other', 'sink', 'recent', 'selected', 'other'][memory ? classOf(i, hub.get('cursor'), memory, picked) : 4]]);
+  }
+  function update(reveal = false) {
+    if (!generated) return;
+    const step = hub.get('cursor'), support = data.support(hub);
+    memory = memoryOf(hub);
+    picked = memory ? chosen(memory.selection, refreshAt(memory.selection.steps, step), memory.k) : new Set();
+    weights = new Map();
+    for (let i = support.offsets[step]; i < support.offsets[step + 1]; i++) weights.set(support.ids[i], weightOf(support.weights[i]));
+    if (reveal) generated.reveal(Math.min(texts.length - 1, run.position[step] + 1));
+    generated.redraw();
+    prompt.redraw();
+    requestAnimationFrame(paintMap);
+    const route = run.slow[step] ? `slow (${run.reason[step].replace('_', ' ')})` : 'fast';
+    parts.statement.textContent = `step ${step}, ${route}, writes ${JSON.stringify(texts[run.position[step] + 1] ?? '')} · layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))}: ${memory ? `${count(picked.size)} selected positions tinted` : 'recorded attention tinted'}`;
+    el.dataset.step = step;
+  }
+
+  const indexOf = (event) => { const span = event.target.closest?.('span[data-i]'); return span ? Number(span.dataset.i) : null; };
+  parts.body.addEventListener('pointermove', (event) => {
+    const i = indexOf(event);
+    if (i === null) { tip.hide(); return; }
+    const r = parts.body.getBoundingClientRect(), step = hub.get('cursor'), own = stepOf.get(i);
+    const kind = memory ? CLASS_NAMES[classOf(i, step, memory, picked)] : '';
+    const weight = weights.get(i);
+    tip.show(event.clientX - r.left, event.clientY - r.top, h('b', {}, JSON.stringify(texts[i])), ` position ${count(i)}, sentence ${sentence[i]}`, h('br'),
+      i > run.position[step] ? 'not in the cache at this step' : `${kind ? kind + ' · ' : ''}${weight === undefined ? 'attention below the listed weights' : `attention ${figure(weight)}`}`,
+      ...(own === undefined ? [] : [h('br'), `written by step ${own}, ${run.slow[own] ? `slow (${run.reason[own].replace('_', ' ')})` : 'fast'}`]));
+  });
+  parts.body.addEventListener('pointerleave', () => tip.hide());
+  parts.body.addEventListener('click', (event) => {
+    const i = indexOf(event);
+    if (i === null) return;
+    const step = stepOf.get(i);
+    choose(hub, step === undefined ? { probe: i } : { cursor: step, probe: i });
+  });
+  for (const pane of [generated, prompt]) pane.scroller.addEventListener('keydown', (e) => cursorKeys(e, hub, facts.steps));
+  map.addEventListener('click', (e) => { prompt.scroller.scrollTop = (e.offsetY / map.clientHeight) * prompt.lineCount() * LINE - prompt.scroller.clientHeight / 2; });
+
+  const found = h('span', { class: 'sfi-hint', 'aria-live': 'polite' });
+  const search = h('input', { type: 'search', placeholder: 'search the text', 'aria-label': 'Search the text', title: 'Finds text in the document and the generated text; Enter goes to the next match' });
+  const go = (by) => {
+    if (!hits.length) return;
+    hit = (hit + by + hits.length) % hits.length;
+    const i = hits[hit][0];
+    (i < facts.prompt ? prompt : generated).reveal(i);
+    found.textContent = `${hit + 1} of ${hits.length}`;
+    choose(hub, { probe: i });
+  };
+  search.addEventListener('input', () => {
+    hits = findTokens(texts, search.value); hit = -1;
+    hitSet = new Set(hits.flatMap(([a, b]) => Array.from({ length: b - a }, (_, j) => a + j)));
+    found.textContent = search.value ? `${hits.length} found` : '';
+    generated.redraw(); prompt.redraw();
+    go(1);
+  });
+  search.addEventListener('keydown', (e) => { e.stopPropagation(); if (e.key === 'Enter') { e.preventDefault(); go(e.shiftKey ? -1 : 1); } });
+  parts.tools.append(found, search);
+  parts.legend.append(key('sink', 'sink'), key('selected', 'selected'), key('recent', 'recent'), key('other', 'not in memory, yet attended'),
+    key('slowmark', 'slow step: 1 first, S sentence end, T T_max', 'also P period, R random, D drift, N nothing to select'), key('bands', 'sentences'),
+    h('span', { class: 'sfi-hint' }, 'click a generated token: the cursor goes there · click a document token: marked in the map'));
+  events.on(['support', 'now', 'mass', 'k', 'k_live', 'probe'], () => update());
+  events.on('cursor', () => update(true));
+  requestAnimationFrame(() => update(true));
+  return () => { events.stop(); look.stop(); generated.stop(); prompt.stop(); };
+}
+export default { render };
