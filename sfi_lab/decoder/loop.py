@@ -37,6 +37,7 @@ class RunOptions:
     sampler: Sampler
     text: TextStream
     recorder: Recorder | None = None
+    force: tuple[int, ...] = ()  # teacher forcing: these tokens are fed whatever the model would have picked
 
 
 class Run:
@@ -125,7 +126,8 @@ class Run:
         began = time.perf_counter()
         session, state = self.session, self.state
         fed = self.event
-        token = self.options.sampler.pick(session.ids, logits)
+        force = self.options.force
+        token = force[self.index] if force else self.options.sampler.pick(session.ids, logits)
         session.ids.append(token)
         self.event = session.tracker.push(token)
         logprob = float(logits[token].float() - logits.float().logsumexp(-1))
@@ -152,6 +154,8 @@ class Run:
 
     def ending(self, token: int) -> str:
         """Why the run ends with this token, or ""."""
+        if self.options.force:
+            return "forced" if self.index + 1 == len(self.options.force) else ""
         if token in self.options.eos_ids:
             return "eos"
         if self.options.text.stopped:

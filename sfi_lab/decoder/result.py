@@ -37,7 +37,8 @@ class Step:
 class Result:
     """A finished (or stopped) run.
 
-    stop_reason: "eos", "stop_string", "max_new_tokens", "context" (the model's positions are used up) or "interrupted".
+    stop_reason: "eos", "stop_string", "max_new_tokens", "context" (the model's positions are used up),
+        "forced" (the given tokens are used up) or "interrupted".
     seconds: wall time of the decode steps alone; prefill_seconds that of the prompt.
     """
 

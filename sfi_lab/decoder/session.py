@@ -78,6 +78,7 @@ class Session:
             generation_config: a Hugging Face GenerationConfig; by default the model's own, made greedy.
             logits_processor: further processors. stop: stop strings. seed: of sampling (default settings.seed).
             ignore_eos: goes on after an end-of-text token.
+            force: teacher forcing: these token ids are fed one after another, and `logprob` is theirs.
             Any field of GenerationConfig may be given by name, e.g. do_sample=True, temperature=0.7.
 
         Raises SfiError before the first step for anything that can't be done.
@@ -110,8 +111,10 @@ class Session:
         stop: str | Sequence[str] = (),
         seed: int | None = None,
         ignore_eos: bool = False,
+        force: Sequence[int] = (),
         **fields: Any,
     ) -> tuple[Result, Run]:
+        max_new_tokens = len(force) or max_new_tokens
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
             raise SfiError(f"max_new_tokens = {max_new_tokens!r} is not allowed; allowed: a whole number ≥ 1")
         lab = self.lab
@@ -127,6 +130,11 @@ class Session:
         sampler = Sampler(config, len(ids), lab.spec.eos_ids, lab.device, seed, logits_processor)
         result = Result(self.settings, len(ids), session=self)
         options = RunOptions(max_new_tokens, frozenset(eos), sampler, TextStream(lab.tokenizer, stop))
+        options.force = tuple(int(token) for token in force)
+        if force and (min(options.force) < 0 or max(options.force) >= lab.spec.vocab_size or len(force) > room):
+            raise SfiError(
+                f"force takes up to {room} token ids from 0 to {lab.spec.vocab_size - 1} after this prompt; got {len(force)}"
+            )
         if request.on:
             self._check_size(request, len(ids), room, trace_budget)
             result.trace_path = Path(trace) if trace else _default_trace(lab.name)

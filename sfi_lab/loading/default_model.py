@@ -25,6 +25,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("SFI_LAB_CACHE") or platformdirs.user_cache_dir("sfi_lab")).expanduser()
 
 
+def converted_folder() -> Path:
+    """Where the converted bundled model lies, or will lie."""
+    return cache_folder() / _FOLDER
+
+
 def default_model_folder(progress: bool = True) -> Path:
     """The converted bundled model's folder; fetches and converts it on first use (about a minute).
 
@@ -32,17 +37,17 @@ def default_model_folder(progress: bool = True) -> Path:
     nothing that could be loaded, and of two processes at once one result is kept. Raises SfiError if the file cannot be
     had or is not the one expected.
     """
-    cache = cache_folder()
-    if not (cache / _FOLDER).is_dir():
+    cache, folder = cache_folder(), converted_folder()
+    if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         _remove_stale(cache)
         part = Path(tempfile.mkdtemp(prefix=_PART, dir=cache))
         try:
             _convert(part, cache, progress)
-            _move_in(part / "checkpoint", cache / _FOLDER)
+            _move_in(part / "checkpoint", folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    return cache / _FOLDER
+    return folder
 
 
 def _convert(part: Path, cache: Path, progress: bool) -> None:

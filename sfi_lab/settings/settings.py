@@ -127,14 +127,8 @@ class Settings:
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Settings:
-        """From TOML text, or from a file given as a Path or as a name that ends in .toml."""
-        is_file = isinstance(source, Path) or (source.endswith(".toml") and "\n" not in source)
-        try:
-            return cls.from_dict(tomllib.loads(Path(source).read_text(encoding="utf-8") if is_file else source))
-        except OSError as error:
-            raise SfiError(f"settings file {source} can't be read: {error.strerror}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise SfiError(f"settings are not valid TOML: {error}") from None
+        """From TOML text, or from a file given as a Path or as a name that ends in .toml; missing fields take the defaults."""
+        return cls.from_dict(toml_values(source))
 
     def to_code(self) -> str:
         """The shortest Python expression that makes these settings, e.g. `Settings.paper(k=256)`."""
@@ -142,6 +136,17 @@ class Settings:
         name, preset = min(presets.items(), key=lambda item: len(item[1].diff(self)))
         changed = ", ".join(f"{field}={mine!r}" for field, (_, mine) in preset.diff(self).items())
         return f"Settings.{name}({changed})"
+
+
+def toml_values(source: str | Path) -> dict[str, Any]:
+    """The fields that a TOML text or file sets, not yet checked."""
+    is_file = isinstance(source, Path) or (source.endswith(".toml") and "\n" not in source)
+    try:
+        return tomllib.loads(Path(source).read_text(encoding="utf-8") if is_file else source)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SfiError(f"settings file {source} can't be read: {getattr(error, 'strerror', None) or error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SfiError(f"settings are not valid TOML: {error}") from None
 
 
 def _refuse_unknown(values: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def write_tensors(root: Path, number: int, tensors: dict[str, Tensor]) -> None:
     path.parent.mkdir(exist_ok=True)
     partial = path.with_suffix(".partial")
     save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial)
+    partial.chmod(0o644)  # safetensors writes for the owner alone; the other parts are readable like any new file
     os.replace(partial, path)
 
 

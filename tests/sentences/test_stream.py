@@ -5,6 +5,8 @@ import time
 from itertools import pairwise
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from sfi_lab.errors import SfiError
 from sfi_lab.sentences import SentenceTracker, TokenTable, segment
@@ -56,6 +58,18 @@ def test_indices_and_texts_of_random_texts(tokenizer, table, ids, enders):
         if not enders:
             assert previous == 0
             assert not any(event.ends for event in events)
+
+
+def test_spelled_as_words():
+    """A decoder that sets a space between all entries, but none before the first."""
+    words = ["[UNK]", "the", "river", "rose", "!"]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made)
+    tokens = tokenizer("the river rose ! the river").input_ids
+    events = segment(tokens, TokenTable.from_tokenizer(tokenizer), "!")
+    assert "".join(event.text for event in events) == tokenizer.decode(tokens) == "the river rose ! the river"
+    assert [event.sentence for event in events] == [0, 0, 0, 0, 1, 1]
 
 
 def test_every_start_but_the_first_is_a_new_sentence(table, ids):

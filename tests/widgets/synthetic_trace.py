@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import save_file
 
 from sfi_lab.selector import select
+from sfi_lab.sentences import TokenTable, segment
 from sfi_lab.settings import Settings
 from sfi_lab.trace.schema import FORMAT, SCHEMA_VERSION, SELECTION, STEPS, SUPPORT, TOKENS
+from sfi_lab.trigger.plan import Planner
 
 WORDS = "the memory keeps what a slow step chose while fast steps read sink recent and selected keys only until next".split()
 SETTINGS = Settings.paper(k=24, recent=16, t_max=20, prefill_window=1)
@@ -58,13 +60,12 @@ def write_trace(
 
     step_rows, support_rows, selection_rows = [], [], []
     selected: dict[int, np.ndarray] = {}
-    since = 0
+    table = TokenTable(tuple(texts), tuple(text.encode() for text in texts), frozenset(), frozenset(), False)
+    sentence_events, planner = segment(range(len(texts)), table, settings.enders), Planner(settings)
     for t in range(steps):
         position = prompt - 1 + t
-        ended = texts[position].endswith(".")
-        slow = t > 0 and (t == 1 or ended or since >= settings.t_max)
-        reason = "prompt" if t == 0 else "first" if t == 1 else "sentence" if slow and ended else "t_max" if slow else ""
-        since = 0 if slow else since + 1
+        plan = planner.next(position + 1, sentence_events[position], None) if t else None
+        slow, reason = (plan.route == "slow", plan.reason) if plan else (False, "prompt")
         length = position + 1
         recent = max(settings.sink, length - settings.recent)
         read = length if (slow or t == 0) else settings.sink + settings.k + length - recent

@@ -139,7 +139,7 @@ def wire_tokens(trace: Trace) -> dict[str, Any]:
 def wire_steps(trace: Trace) -> dict[str, Any]:
     """What every step was, one array a column."""
     steps = trace.steps
-    slow = (steps["route"] != "fast").to_numpy()
+    slow = (steps["route"] == "slow").to_numpy()
     return {
         "count": steps.height,
         "position": steps["position"].to_numpy().astype(np.int32).tobytes(),

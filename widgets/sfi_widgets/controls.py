@@ -21,7 +21,7 @@ _KNOBS: dict[str, tuple[str, str, str, list[Any] | None]] = {
     "k": ("selected", "slider", "integer", None),
     "lam": ("share of the prior", "slider", "number", _SHARES),
     "lam_clip": ("largest λ", "slider", "number", _SHARES),
-    "t_max": ("fast steps at most", "slider", "integer", [0, *range(1, 32), *range(32, 64, 2), *range(64, 257, 8)]),
+    "t_max": ("at most", "slider", "integer", [0, *range(1, 32), *range(32, 64, 2), *range(64, 257, 8)]),
     "trigger": ("", "choice", "", list(TRIGGERS)),
     "period": ("steps", "slider", "integer", list(range(1, 129))),
     "fire_on": ("", "choice", "", ["boundary", "next_sentence"]),
@@ -42,9 +42,9 @@ _KNOBS: dict[str, tuple[str, str, str, list[Any] | None]] = {
 _GROUPS = [
     ("Selector", True, ["lam", "k"]),
     ("When a step is slow", True, ["t_max", "trigger"]),
-    ("Soft-NMS and exclusivity", False, ["nms_strength", "nms_radius", "exclusivity", "temperature"]),
+    ("Soft-NMS and exclusivity", True, ["nms_strength", "nms_radius", "exclusivity", "temperature"]),
+    ("Always read", True, ["sink", "recent", "recent_mode"]),
     ("More of the trigger", False, ["period", "fire_on", "min_gap"]),
-    ("Always read", False, ["sink", "recent", "recent_mode"]),
     ("Evidence and prior", False, ["alpha", "gamma", "beta", "norm_weight", "position_weight"]),
 ]
 
@@ -124,7 +124,7 @@ def _spec(session: Session) -> dict[str, Any]:
         item["options" if control == "choice" else "stops"] = given or stops(reach)
         items[name] = item
     presets = [
-        {"name": "recorded", "title": "Back to the settings of the recording"},
+        {"name": "recorded", "title": "Reset: back to the settings of the recording"},
         {"name": "paper", "title": "The values printed in the paper, with the recording's sink, recent and K"},
         {"name": "released", "title": "The defaults of the authors' released code, with the recording's sink, recent and K"},
     ]

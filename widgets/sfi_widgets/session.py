@@ -216,7 +216,7 @@ class Session:
             window = refreshes[np.clip(np.searchsorted(refreshes, window, side="right") - 1, 0, None)]
         starts = [recent_start(int(p) + 1, settings.sink, settings.recent) for p in self._position[window]]
         ranked = columns.ranking(refreshes, out.positions, head, 1 << 30)
-        lam = np.asarray(out.lam, np.float32).reshape(len(refreshes), -1)
+        lam = np.asarray(out.lam, np.float32)
         lam = lam.mean(1) if head == MEAN else lam[:, head]
         return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam)
 

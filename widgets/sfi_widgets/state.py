@@ -56,9 +56,11 @@ class LabState(T.HasTraits):
         self.error = ""
 
     def _try(self, make: Any) -> bool:
+        before = self.settings
         try:
             self.settings = make()
         except SfiError as error:
+            self.settings = before  # allowed in itself, but not on this recording
             self.error = str(error)
             return False
         self.error = ""

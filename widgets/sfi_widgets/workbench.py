@@ -37,9 +37,9 @@ class Workbench(W.VBox):
         self.selection = SelectionPanel(self.session)
         self.text = TextView(self.session)
         self.decode = DecodeAgain(self.session)
-        plots = W.VBox([self.map, self.selection], layout=W.Layout(flex="3 1 520px", min_width="0", gap="8px"))
-        top = W.HBox([self.controls, plots], layout=W.Layout(flex_flow="row wrap", gap="8px", width="100%"))
-        super().__init__([top, self.text, self.decode], layout=W.Layout(width="100%", gap="8px", **layout))
+        plots = W.VBox([self.map, self.selection], layout=W.Layout(flex="3 1 520px", min_width="0", grid_gap="8px"))
+        top = W.HBox([self.controls, plots], layout=W.Layout(flex_flow="row wrap", grid_gap="8px", width="100%"))
+        super().__init__([top, self.text, self.decode], layout=W.Layout(width="100%", grid_gap="8px", **layout))
         self.add_class("sfi-workbench")
 
     @property

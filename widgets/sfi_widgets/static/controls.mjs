@@ -12,6 +12,7 @@ async function render({ model, el }) {
     wanted = { ...wanted, ...changes };
     sent += 1;
     if ('k' in changes) hub.set('k_live', changes.k);
+    if ('lam' in changes) rows.lam(changes.lam);
     model.set('wanted', { values: wanted, number: sent });
     model.save_changes();
   }

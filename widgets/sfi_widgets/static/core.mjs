@@ -96,6 +96,12 @@ export function classOf(position, step, memory, picked) {
 
 const TINTS = [0, CLASS.sparse << 8, CLASS.half << 8, CLASS.selected << 8];
 
+/** A step's route in words. */
+export function routeOf(run, step) {
+  if (run.slow[step]) return `slow (${run.reason[step].replaceAll('_', ' ')})`;
+  return run.reason[step] === 'prompt' ? 'the prompt' : 'fast';
+}
+
 // the maps -------------------------------------------------------------------------------------------------------------
 
 /** How many cells an axis has: one per unit where there is room, else one per pixel. */

@@ -1,5 +1,5 @@
 // What the selector kept at each refresh, now beside the recording, with the mass kept and the keys read.
-import { PICK, cellsFor, chosen, colourCells, compareSets, count, refreshAt, rgb, selectionCells, share, ticks, word } from './core.mjs';
+import { PICK, cellsFor, chosen, colourCells, compareSets, count, refreshAt, rgb, routeOf, selectionCells, share, ticks, word } from './core.mjs';
 import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
@@ -99,7 +99,7 @@ async function render({ model, el }) {
   view.el.addEventListener('pointermove', (e) => {
     const at = locate(e), now = data.now(hub), recorded = data.recorded(hub), run = data.run(hub);
     if (!at.inside || at.step < 0 || at.step >= facts.steps) { tip.hide(); return; }
-    const rows = [h('b', {}, `step ${at.step}`), run.slow[at.step] ? ` recorded slow (${run.reason[at.step].replace('_', ' ')})` : ' recorded fast', h('br')];
+    const rows = [h('b', {}, `step ${at.step}`), ` recorded: ${routeOf(run, at.step)}`, h('br')];
     if (now) {
       const r = refreshAt(now.steps, at.step);
       rows.push(`mass kept ${(now.kept[at.step] || 0).toFixed(4)} (recorded settings ${(now.keptBefore[at.step] || 0).toFixed(4)})`, h('br'),

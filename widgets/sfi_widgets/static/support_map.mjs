@@ -1,5 +1,5 @@
 // Steps × positions of one layer and head: hue says why a position is read, strength how much attention it got.
-import { CLASS_NAMES, cellsFor, chosen, clampRange, classColours, classOf, colourCells, count, figure, refreshAt, share, supportCells, ticks, weightOf, zoomRange } from './core.mjs';
+import { CLASS_NAMES, cellsFor, chosen, clampRange, classColours, classOf, colourCells, count, figure, refreshAt, routeOf, share, supportCells, ticks, weightOf, zoomRange } from './core.mjs';
 import { PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headName, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
@@ -82,11 +82,10 @@ async function render({ model, el }) {
     const memory = memoryOf(hub), texts = data.tokens(hub).texts, support = data.support(hub);
     const future = near.position > run.position[at.step];
     const kind = memory ? CLASS_NAMES[classOf(near.position, at.step, memory, chosen(memory.selection, refreshAt(memory.selection.steps, at.step), memory.k))] : '';
-    const slow = run.slow[at.step] ? `slow step (${run.reason[at.step].replace('_', ' ')})` : 'fast step';
     tip.show(at.px, at.py,
       h('b', {}, future ? '—' : JSON.stringify(texts[near.position] ?? '')), ` position ${count(near.position)}`, h('br'),
       future ? 'not yet written' : near.weight === null ? `below the listed weights (all unlisted together ${figure(support.rest[at.step] || 0)})` : `attention ${figure(near.weight)}`,
-      h('br'), kind ? `${kind} · ` : '', `step ${at.step}, ${slow}`);
+      h('br'), kind ? `${kind} · ` : '', `step ${at.step}, ${routeOf(run, at.step)}`);
   }
   let drag = null;
   view.el.addEventListener('pointerdown', (e) => {

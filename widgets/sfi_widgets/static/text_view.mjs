@@ -1,5 +1,5 @@
 // The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
-import { CLASS, CLASS_NAMES, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, shown, weightOf, wrap } from './core.mjs';
+import { CLASS, CLASS_NAMES, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, routeOf, shown, weightOf, wrap } from './core.mjs';
 import { choose, cursorKeys, data, h, headName, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
 
 const LINE = 26, MARKS = { first: '1', sentence: 'S', t_max: 'T', period: 'P', random: 'R', drift: 'D', nothing_to_select: 'N' };
@@ -127,8 +127,7 @@ async function render({ model, el }) {
     generated.redraw();
     prompt.redraw();
     requestAnimationFrame(paintMap);
-    const route = run.slow[step] ? `slow (${run.reason[step].replace('_', ' ')})` : 'fast';
-    parts.statement.textContent = `step ${step}, ${route}, writes ${JSON.stringify(texts[run.position[step] + 1] ?? '')} · layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))}: ${memory ? `${count(picked.size)} selected positions tinted` : 'recorded attention tinted'}`;
+    parts.statement.textContent = `step ${step}, ${routeOf(run, step)}, writes ${JSON.stringify(texts[run.position[step] + 1] ?? '')} · layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))}: ${memory ? `${count(picked.size)} selected positions tinted` : 'recorded attention tinted'}`;
     el.dataset.step = step;
   }
 
@@ -141,7 +140,7 @@ async function render({ model, el }) {
     const weight = weights.get(i);
     tip.show(event.clientX - r.left, event.clientY - r.top, h('b', {}, JSON.stringify(texts[i])), ` position ${count(i)}, sentence ${sentence[i]}`, h('br'),
       i > run.position[step] ? 'not in the cache at this step' : `${kind ? kind + ' · ' : ''}${weight === undefined ? 'attention below the listed weights' : `attention ${figure(weight)}`}`,
-      ...(own === undefined ? [] : [h('br'), `written by step ${own}, ${run.slow[own] ? `slow (${run.reason[own].replace('_', ' ')})` : 'fast'}`]));
+      ...(own === undefined ? [] : [h('br'), `written by step ${own}, ${routeOf(run, own)}`]));
   });
   parts.body.addEventListener('pointerleave', () => tip.hide());
   parts.body.addEventListener('click', (event) => {

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a ratio or a share of a bound, with the machine and the versions beside it."""

@@ -1,0 +1,48 @@
+"""The command line, a file a command: each has `add` (its arguments) and `run` (what it does, returning the exit code).
+
+| command | what |
+|---|---|
+| `sfi-lab generate` | decode a prompt file, optionally recording a trace |
+| `sfi-lab trace info DIR` | a recorded run in a few facts |
+| `sfi-lab lab` | JupyterLab on the workbench notebook |
+| `sfi-lab doctor` | what is installed, which device, which kernels will run |
+| `sfi-lab bench overhead` | what the loop and the recording cost |
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sfi_lab import __version__
+from sfi_lab.cli import bench, doctor, generate, lab, trace
+from sfi_lab.errors import SfiError
+
+COMMANDS = (generate, trace, lab, doctor, bench)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; also what the docs are checked against."""
+    top = argparse.ArgumentParser(prog="sfi-lab", description="A workbench for Slow-Fast Inference.")
+    top.add_argument("--version", action="version", version=f"sfi-lab {__version__}")
+    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add(subparsers)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command. Bad input is one line on standard error and exit code 2; Ctrl-C is exit code 130."""
+    chosen = parser().parse_args(arguments)
+    try:
+        return chosen.run(chosen)
+    except SfiError as error:
+        print(f"sfi-lab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("sfi-lab: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away; nothing is left to say it to
+        return 0

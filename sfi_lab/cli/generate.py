@@ -1,0 +1,98 @@
+"""`sfi-lab generate`: decodes a prompt file. Standard output carries the text or the JSON object and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from sfi_lab.cli.options import add_model, add_settings, settings_from
+from sfi_lab.errors import SfiError
+
+
+def add(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser("generate", help="decode a prompt", description="Decodes a prompt with slow and fast steps.")
+    parser.add_argument("--prompt-file", required=True, metavar="FILE", help="UTF-8 text; - reads standard input")
+    parser.add_argument("--chat", action="store_true", help="the prompt is a user's message in the model's chat template")
+    add_model(parser)
+    add_settings(parser)
+    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="at most this many tokens (default: %(default)s)")
+    parser.add_argument("--record", default=None, help="off, support, audit, support+qk or audit+qk (default: off; support if --trace is given)")
+    parser.add_argument("--trace", metavar="DIR", help="folder of the recording")
+    parser.add_argument("--record-layers", metavar="L,L,…", help="layers to record (default: all with full attention)")
+    parser.add_argument("--qk-layers", metavar="L,L,…", help="layers whose queries and keys are kept with +qk (default: those recorded)")
+    parser.add_argument("--record-top", type=int, default=64, metavar="N", help="positions listed a step, layer and head (default: %(default)s)")
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string; may be given again")
+    parser.add_argument("--sample-temperature", type=float, metavar="T", help="draw instead of taking the likeliest token")
+    parser.add_argument("--sample-top-p", type=float, metavar="P", help="nucleus share, with --sample-temperature")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    # everything that can be wrong without the model is said before the model is loaded
+    settings = settings_from(arguments)
+    text = _read(arguments.prompt_file)
+    options = _options(arguments)
+    from sfi_lab.lab import load  # heavy: torch and transformers
+
+    lab = load(arguments.model, arguments.device, arguments.dtype)
+    prompt = [{"role": "user", "content": text}] if arguments.chat else text
+    result = lab.generate(prompt, settings, arguments.max_new_tokens, **options)
+    if arguments.json:
+        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        return 0
+    print(result.text)
+    share, speed = result.keys_read_share, result.tokens_per_second
+    facts = [
+        f"{len(result.steps)} tokens after {result.prompt_tokens}",
+        f"{result.slow_steps} slow steps {result.reasons or ''}".strip(),
+        f"{share:.1%} of the keys read" if share is not None else "",
+        f"{speed:.1f} tokens/s" if speed else "",
+        f"ended by {result.stop_reason}",
+        f"trace in {result.trace_path}" if result.trace_path else "",
+    ]
+    print("; ".join(fact for fact in facts if fact), file=sys.stderr)
+    return 0
+
+
+def _read(name: str) -> str:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SfiError(f"prompt file {name} does not exist") from None
+    except UnicodeDecodeError:
+        raise SfiError(f"prompt file {name} is not UTF-8 text") from None
+    except OSError as error:
+        raise SfiError(f"prompt file {name} can't be read: {error.strerror}") from None
+    if not text.strip():
+        raise SfiError(f"prompt file {name} is empty; give text to continue")
+    return text
+
+
+def _options(arguments: argparse.Namespace) -> dict:
+    options = {
+        "record": arguments.record or ("support" if arguments.trace else "off"),
+        "trace": arguments.trace,
+        "record_layers": _layers("--record-layers", arguments.record_layers),
+        "qk_layers": _layers("--qk-layers", arguments.qk_layers),
+        "record_top": arguments.record_top,
+        "stop": arguments.stop,
+    }
+    if arguments.sample_temperature is not None:
+        options |= {"do_sample": True, "temperature": arguments.sample_temperature}
+        if arguments.sample_top_p is not None:
+            options["top_p"] = arguments.sample_top_p
+    elif arguments.sample_top_p is not None:
+        raise SfiError("--sample-top-p only means something together with --sample-temperature")
+    return options
+
+
+def _layers(name: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SfiError(f"{name} takes layer numbers with commas between, e.g. 3,15,24; got {text!r}") from None

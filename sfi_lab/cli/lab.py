@@ -1,0 +1,35 @@
+"""`sfi-lab lab`: JupyterLab on the workbench notebook."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from sfi_lab.errors import SfiError
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "01_workbench.ipynb"
+
+
+def add(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser("lab", help="open JupyterLab on the workbench notebook", description="Opens JupyterLab on the workbench notebook.")
+    parser.add_argument("notebook", nargs="?", help="another notebook (default: notebooks/01_workbench.ipynb)")
+    parser.add_argument("--port", type=int, help="port of the server (default: Jupyter's own choice)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    notebook = Path(arguments.notebook) if arguments.notebook else NOTEBOOK
+    if not notebook.is_file():
+        raise SfiError(f"notebook {notebook} does not exist; run this from a clone of the repository or name a notebook")
+    command = [sys.executable, "-m", "jupyter", "lab", str(notebook)]
+    if arguments.port:
+        command.append(f"--port={arguments.port}")
+    if arguments.no_browser:
+        command.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # containers run as root; Jupyter refuses that unless told
+    os.execv(command[0], command)  # the server takes this process over, so Ctrl-C reaches it
+    return 0
