@@ -26,7 +26,7 @@ class Field:
         """The value to store; SfiError names the field, the value and what is allowed."""
         try:
             return self.check(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last one: infinity as a whole number
             raise SfiError(f"setting {name} = {value!r} is not allowed; allowed: {self.allowed}") from None
 
 

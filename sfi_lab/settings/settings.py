@@ -54,6 +54,11 @@ class Settings:
     prefill_window: int = 16
     layer_groups: int = 1
 
+    def __new__(cls, **values: Any) -> Settings:
+        """An unknown name raises here with the nearest known one, before dataclass's own TypeError could."""
+        _refuse_unknown(values)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for name, field in FIELDS.items():
             object.__setattr__(self, name, field.validated(name, getattr(self, name)))
@@ -154,7 +159,7 @@ def _refuse_unknown(values: dict[str, Any]) -> None:
     for name in values:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "."
             raise SfiError(f"unknown setting {name!r}{hint} Known settings: {', '.join(FIELDS)}")
 
 
@@ -162,9 +167,15 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(_TOML_ESCAPES.get(c, c) for c in escaped) + '"'
+        return '"' + "".join(map(_toml_character, value)) + '"'
     return repr(value)
 
 
-_TOML_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+def _toml_character(c: str) -> str:
+    """As a basic TOML string wants it: quotes, backslashes and control characters escaped."""
+    if c in _TOML_SHORT:
+        return _TOML_SHORT[c]
+    return f"\\u{ord(c):04x}" if not c.isprintable() and ord(c) < 0x10000 else c
+
+
+_TOML_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

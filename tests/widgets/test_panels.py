@@ -70,7 +70,7 @@ class Streaming:
     def __init__(self, name, tokens, fails_at=None):
         self.name, self.tokens, self.fails_at, self.asked = name, tokens, fails_at, None
 
-    def stream(self, prompt, settings, max_new_tokens):
+    def stream(self, prompt, settings, max_new_tokens, **_):
         from sfi_lab.decoder import Step
 
         self.asked = (list(prompt), settings)
@@ -111,7 +111,7 @@ def test_stop_keeps_what_was_made(trace):
     panel = DecodeAgain(trace)
 
     class Endless(Streaming):
-        def stream(self, prompt, settings, max_new_tokens):
+        def stream(self, prompt, settings, max_new_tokens, **_):
             for step in super().stream(prompt, settings, max_new_tokens):
                 if step.index == 3:
                     panel.stop()

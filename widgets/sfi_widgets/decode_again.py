@@ -78,7 +78,7 @@ class DecodeAgain(Panel):
             prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")["token_id"].to_list()
             started = shown = time.perf_counter()
             words, ids = [], []
-            for step in lab.stream(prompt, settings, max_new_tokens=tokens):
+            for step in lab.stream(prompt, settings, max_new_tokens=tokens, **self._sampling()):
                 self.steps.append(step)
                 words.append(step.text)
                 ids.append(step.token_id)
@@ -111,6 +111,15 @@ class DecodeAgain(Panel):
         if lab.name != name:
             raise SfiError(f"the recording was made with {name}, but this lab has {lab.name}: decode again with sfi_lab.load({name!r})")
         return lab
+
+    def _sampling(self) -> dict[str, Any]:
+        """The recording's own way to choose tokens, so that only the settings differ."""
+        meta = self.session.trace.meta
+        if "generation" not in meta:
+            return {}
+        from transformers import GenerationConfig
+
+        return {"generation_config": GenerationConfig.from_dict(meta["generation"]), "seed": meta["seed"]}
 
     def _publish(self, words: list[str], ids: list[int], status: str) -> None:
         decoded = self.steps[1:]
