@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from sfi_lab.attention.arguments import AttentionArguments, read_arguments
@@ -24,15 +26,25 @@ class StepAttention(Protocol):
 
 
 class AttentionRouter:
-    """Callable with transformers' attention signature, for one sequence (batch 1) at a time.
+    """Callable with transformers' attention signature; a run's sequences come one (batch 1) at a time.
 
-    `active` is the state whose step is being computed; q and k arrive after the model's own norm and RoPE. Between
-    steps it is None, and a caller's own use of the model gets ordinary attention.
+    `active` is the state whose step this thread is computing; q and k arrive after the model's own norm and RoPE.
+    Where it is None - between steps, or in a thread without a run - the caller uses the model himself and gets ordinary
+    attention, in batches of any size.
     """
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.active: StepAttention | None = None
+        self._running = threading.local()
+
+    @property
+    def active(self) -> StepAttention | None:
+        """The state that this thread's forward belongs to."""
+        return getattr(self._running, "state", None)
+
+    @active.setter
+    def active(self, state: StepAttention | None) -> None:
+        self._running.state = state
 
     def __call__(
         self,
@@ -44,17 +56,19 @@ class AttentionRouter:
         scaling: float | None = None,
         **extra: Any,
     ) -> tuple[Tensor, None]:
-        """query [1, H_q, n, D], key and value [1, H_kv, T, D] -> ([1, n, H_q, D_v], None)."""
+        """query [B, H_q, n, D], key and value [B, H_kv, T, D] -> ([B, n, H_q, D_v], None); B is 1 in a run."""
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
         layer, (_, heads, n, dim) = module.layer_idx, query.shape
-        if n == 1 and self.active is not None and self.active.decodes(layer):
+        active = self.active
+        if n == 1 and active is not None and active.decodes(layer):
             kv_heads = key.shape[1]
-            out = self.active.decode(layer, query.view(kv_heads, heads // kv_heads, dim), arguments)
+            out = active.decode(layer, query.view(kv_heads, heads // kv_heads, dim), arguments)
             return out.reshape(1, 1, heads, -1), None
-        if n > 1 and self.active is not None:
-            self.active.saw_prompt(layer, query[0])
-        mask = None if attention_mask is None else attention_mask[0, 0, :, : key.shape[2]]
-        out = masked_attention(
-            query[0], key[0], value[0], mask, arguments.scaling, arguments.softcap, arguments.sink_logits
-        )
-        return out.transpose(0, 1)[None].contiguous(), None
+        if active is not None:
+            active.saw_prompt(layer, query[0])
+        how = (arguments.scaling, arguments.softcap, arguments.sink_logits)
+        rows = []
+        for b in range(query.shape[0]):
+            mask = None if attention_mask is None else attention_mask[b % len(attention_mask), 0, :, : key.shape[2]]
+            rows.append(masked_attention(query[b], key[b], value[b], mask, *how))
+        return torch.stack(rows).transpose(1, 2).contiguous(), None

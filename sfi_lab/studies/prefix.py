@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,6 @@ class Prefix:
     lab: Lab
     ids: list[int]
     window: int = 64
-    _sessions: dict = field(default_factory=dict, repr=False)
 
     @cached_property
     def cache(self) -> SequenceCache:
@@ -61,6 +60,11 @@ class Prefix:
         session = self.lab.session(Settings.dense())
         session.generate(self.ids[: self._kept], 1, progress=False, ignore_eos=True)
         return session.state.cache
+
+    @property
+    def rest(self) -> list[int]:
+        """The prompt's last ids, which every run reads again."""
+        return self.ids[self._kept :]
 
     @property
     def _kept(self) -> int:
@@ -74,7 +78,7 @@ class Prefix:
         if self._kept:
             session.state.cache = self.cache.copy()
             session.ids = list(self.ids[: self._kept])
-        return session, self.ids[self._kept :]
+        return session, self.rest
 
     def forced(self, settings: Settings, tokens: Sequence[int], keep_logits: bool = True, **recording: Any) -> tuple[Result, Tensor | None]:
         """Teacher-forced: feeds `tokens`; the result, and logits float32 [len(tokens), V] in the model's own distribution."""
