@@ -22,7 +22,14 @@ def page() -> str:
     paper, released = Settings.paper(), Settings.released()
     rows = []
     for name, field in FIELDS.items():
-        cells = [f"`{name}`", field.symbol, field.meaning, field.allowed, _shown(getattr(paper, name)), _shown(getattr(released, name))]
+        cells = [
+            f"`{name}`",
+            field.symbol,
+            field.meaning,
+            field.allowed,
+            _shown(getattr(paper, name)),
+            _shown(getattr(released, name)),
+        ]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return INTRO + "\n".join(rows) + "\n"
 

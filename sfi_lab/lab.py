@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sfi_lab.attention import AttentionRouter
+from sfi_lab.attention import AttentionRouter, check_arguments
 from sfi_lab.compat import attention_function
 from sfi_lab.decoder import Result, Session, Step
 from sfi_lab.decoder.prompt import Prompt
@@ -28,6 +28,7 @@ class Lab:
 
     def __init__(self, loaded: Loaded) -> None:
         self.name, self.source, self.spec = loaded.name, loaded.source, loaded.spec
+        check_arguments(self.spec.architecture, self.spec.attention_arguments)
         self.model: PreTrainedModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.device, self.dtype = torch.device(loaded.device), loaded.dtype
@@ -45,7 +46,9 @@ class Lab:
         """A conversation with its own cache; `Settings.paper()` where none are given."""
         return Session(self, settings or Settings.paper())
 
-    def generate(self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any) -> Result:
+    def generate(
+        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any
+    ) -> Result:
         """Decodes a prompt in a new session (`Session.generate`, whose `stream` lists the options)."""
         return self.session(settings).generate(prompt, max_new_tokens, **options)
 
@@ -90,7 +93,9 @@ class Lab:
                 self._router.active = None
 
 
-def load(name: str = "smollm2-135m", device: str = "auto", dtype: str | torch.dtype = "auto", progress: bool = True) -> Lab:
+def load(
+    name: str = "smollm2-135m", device: str = "auto", dtype: str | torch.dtype = "auto", progress: bool = True
+) -> Lab:
     """Loads a model: the bundled default, a Hugging Face id (hub or local cache), a folder, or a .gguf file.
 
     device: "auto" is CUDA where there is one. dtype: "auto" is float32 on a CPU. See `sfi_lab.loading.load_model` for

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-for room in ("compat", "sentences"):  # tiny_models and sentence_tokenizers serve other rooms' tests too
+for room in ("compat", "sentences", "selector"):  # tiny_models, sentence_tokenizers, selector_reference serve other rooms
     if str(_HERE / room) not in sys.path:
         sys.path.insert(0, str(_HERE / room))
 

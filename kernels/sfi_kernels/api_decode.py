@@ -47,7 +47,7 @@ def plan_step(
     checks.same_device(lengths=lengths, packed_len=packed_len, recent_start=recent_start, route=route)
     if route is not None and (packed_len is None or recent_start is None):
         raise ValueError("a plan with routes needs packed_len and recent_start as well")
-    tuning = default_tuning(dim, element_size)
+    tuning = default_tuning(dim, element_size, group)
     if plan is None:
         slots = slots or max(1, programs_on(lengths.device, tuning) // heads)
         block_n = block_n or default_block_n(dim)

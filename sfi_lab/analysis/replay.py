@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +39,9 @@ class Replayed:
     kept: np.ndarray  # float32 [n, H_kv]: attention mass on what the step would read, mean over the group's heads
     total: np.ndarray  # float32 [n, H_kv]: mass on all positions (1, or less where sink logits take a share)
     keys_read: np.ndarray  # int32 [n]
-    overlap: np.ndarray  # float32 [m, H_kv]: Jaccard with the selection in force in the recording; nan where there was none
+    overlap: (
+        np.ndarray
+    )  # float32 [m, H_kv]: Jaccard with the selection in force in the recording; nan where there was none
     output_error: np.ndarray | None = None  # float32 [n, H_q]: ‖o - o_dense‖ / ‖o_dense‖
 
 
@@ -96,7 +99,9 @@ class LayerReplay:
             refresh_steps=plan.steps[refreshes],
             reasons=[plan.plans[i].reason for i in refreshes],
             positions=[(s.ranked + settings.sink).to(torch.int32).numpy() for s in selections.values()],
-            lam=torch.stack([s.lam for s in selections.values()]).numpy() if selections else np.zeros((0, self._k.shape[0]), np.float32),
+            lam=torch.stack([s.lam for s in selections.values()]).numpy()
+            if selections
+            else np.zeros((0, self._k.shape[0]), np.float32),
             kept=kept,
             total=total,
             keys_read=self._keys_read(settings, plan, selections),
@@ -147,16 +152,21 @@ class LayerReplay:
         length = self._lengths[i]
         end = recent_start(length, s.sink, s.recent)
         if end <= s.sink:
-            raise SfiError(f"step {int(self.trace.decode_steps[i])} has no candidates with sink {s.sink} and recent {s.recent}")
+            raise SfiError(
+                f"step {int(self.trace.decode_steps[i])} has no candidates with sink {s.sink} and recent {s.recent}"
+            )
         heads = self._k.shape[0]
         q = self._q[i].view(heads, self._group, -1)
         rows = attention_logits(q, self._k[:, :length], self._scale, self._softcap)[:, :, s.sink : end]
         wanted = s.prefill_window - 1
         if i == 0 and wanted and self._window is not None:
             window = self._window[-wanted:].float().transpose(0, 1)  # [H_q, w, D]
-            n = window.shape[1]
-            first = length - 1 - n
-            prompt = attention_logits(window.reshape(heads, self._group * n, -1), self._k[:, s.sink : end], self._scale, self._softcap)
+            first = length - 1 - window.shape[1]
+            window = window[:, max(0, s.sink - first) :]  # queries inside the sink see no candidate
+            first, n = max(first, s.sink), window.shape[1]
+            prompt = attention_logits(
+                window.reshape(heads, self._group * n, -1), self._k[:, s.sink : end], self._scale, self._softcap
+            )
             if end > first + 1:
                 own = torch.arange(first, first + n).repeat(self._group)
                 prompt = prompt.masked_fill(torch.arange(s.sink, end)[None] > own[:, None], -torch.inf)
@@ -218,11 +228,14 @@ class LayerReplay:
         pinned = tuple(plan.refreshes) if s.recent_mode == "pinned" else None
         mass, out, _ = self._memo["base"].get((s.sink, s.recent, pinned), lambda: self._base(s, plan))
         mass = mass.clone()
-        dense = self._memo["base"].get("dense", lambda: (self.weights.sum(-1), None if self._v is None else self._values(self.weights, slice(None))))
+        dense = self._memo["base"].get(
+            "dense",
+            lambda: (self.weights.sum(-1), None if self._v is None else self._values(self.weights, slice(None))),
+        )
         total, dense_out = dense
         numerator = None if out is None else out.clone()
         marks = [*selections, n]
-        for i, until in zip(marks, marks[1:], strict=False):
+        for i, until in itertools.pairwise(marks):
             rows = slice(i, until)
             index = (selections[i].indices + s.sink)[:, None, None].expand(-1, until - i, self._group, -1)
             part = torch.gather(weights[rows].view(until - i, kv_heads, self._group, -1).transpose(0, 1), 3, index)
@@ -280,7 +293,9 @@ class LayerReplay:
             if then is None:
                 rows.append([np.nan] * self._k.shape[0])
                 continue
-            rows.append([_jaccard(a, b) for a, b in zip((selection.indices + s.sink).numpy(), recorded[then], strict=True)])
+            rows.append(
+                [_jaccard(a, b) for a, b in zip((selection.indices + s.sink).numpy(), recorded[then], strict=True)]
+            )
         return np.asarray(rows, np.float32).reshape(len(rows), self._k.shape[0])
 
     def _recorded_selections(self) -> dict[int, list[np.ndarray]]:

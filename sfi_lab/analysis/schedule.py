@@ -61,7 +61,7 @@ def schedule(trace: Trace, settings: Settings, tracked: list[SentenceEvent] | No
     decoded = trace.steps.filter(pl.col("route") != "prefill")
     lengths = decoded["keys_available"].to_numpy()
     drift = _Drift(trace) if settings.trigger == "drift" else None
-    planner, plans = Planner(settings), []
+    planner, plans = Planner(settings, selectable="full" in trace.meta["model"]["layer_kinds"]), []
     for i, length in enumerate(lengths.tolist()):
         plan = planner.next(length, tracked[length - 1], drift.now(i - 1) if drift else None)
         if drift and plan.refresh:

@@ -72,11 +72,14 @@ def measure(
     )  # fmt: skip
 
 
-def curve(measured: Measured, metric: str = "overlap", rows: np.ndarray | None = None, skip_ends: bool = False) -> pl.DataFrame:
+def curve(
+    measured: Measured, metric: str = "overlap", rows: np.ndarray | None = None, skip_ends: bool = False
+) -> pl.DataFrame:
     """lag, within, across, pairs_within, pairs_across: means of one trace over some rows, without intervals (instant)."""
     values = _row_mean(measured.values[metric] if rows is None else measured.values[metric][..., rows])
     sums, counts = (
-        x.sum(0)[..., 0] for x in cut.sentence_sums(values, measured.lags, measured.sentences, measured.ends if skip_ends else None)
+        x.sum(0)[..., 0]
+        for x in cut.sentence_sums(values, measured.lags, measured.sentences, measured.ends if skip_ends else None)
     )
     with np.errstate(invalid="ignore"):
         means = sums / counts
@@ -147,16 +150,28 @@ class _Context:
         self.permuted = [cut.shuffled_boundaries(m.sentences, permutations, seed + i) for i, m in enumerate(measured)]
         rng = np.random.default_rng(seed)
         many = len(measured) > 1
-        times = rng.multinomial(len(measured), np.full(len(measured), 1 / len(measured)), draws) if many else np.ones((draws, 1), int)
+        times = (
+            rng.multinomial(len(measured), np.full(len(measured), 1 / len(measured)), draws)
+            if many
+            else np.ones((draws, 1), int)
+        )
         self.weights = []  # per trace [draws, S]: how often each sentence was drawn
         for i, labels in enumerate(self.labels):
             s = len(np.unique(labels))
-            self.weights.append(np.stack([rng.multinomial(s * k, np.full(s, 1 / s)) for k in times[:, i]]).astype(float))
+            self.weights.append(
+                np.stack([rng.multinomial(s * k, np.full(s, 1 / s)) for k in times[:, i]]).astype(float)
+            )
 
     def overall(self, metric: str, values: list[np.ndarray]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        parts = [cut.sentence_sums(v, self.lags, *which) for v, which in zip(values, zip(self.labels, self.skips, strict=True), strict=True)]
+        parts = [
+            cut.sentence_sums(v, self.lags, *which)
+            for v, which in zip(values, zip(self.labels, self.skips, strict=True), strict=True)
+        ]
         sums, counts = (np.stack([p[x].sum(0) for p in parts])[..., 0] for x in (0, 1))  # [traces, L, 2]
-        drawn = [(np.einsum("bs,slk->blk", w, s[..., 0]), np.einsum("bs,slk->blk", w, c[..., 0])) for w, (s, c) in zip(self.weights, parts, strict=True)]
+        drawn = [
+            (np.einsum("bs,slk->blk", w, s[..., 0]), np.einsum("bs,slk->blk", w, c[..., 0]))
+            for w, (s, c) in zip(self.weights, parts, strict=True)
+        ]
         with np.errstate(invalid="ignore", divide="ignore"):
             means = sums.sum(0) / counts.sum(0)
             low, high = percentile_interval(sum(s for s, _ in drawn) / sum(c for _, c in drawn), self.level)
@@ -169,8 +184,14 @@ class _Context:
         )  # fmt: skip
         observed = [cut.differences(p[0].sum(0), p[1].sum(0)) for p in parts]
         boots = [cut.differences(s[..., None], c[..., None]) for s, c in drawn]
-        shuffled = [cut.differences(*cut.permuted_sums(v, self.lags, labels, self.skip_ends)) for v, labels in zip(values, self.permuted, strict=True)]
-        rows = [self._effect(observed, boots, shuffled, slice(None)), *(self._effect(observed, boots, shuffled, slice(i, i + 1)) for i in range(len(self.lags)))]
+        shuffled = [
+            cut.differences(*cut.permuted_sums(v, self.lags, labels, self.skip_ends))
+            for v, labels in zip(values, self.permuted, strict=True)
+        ]
+        rows = [
+            self._effect(observed, boots, shuffled, slice(None)),
+            *(self._effect(observed, boots, shuffled, slice(i, i + 1)) for i in range(len(self.lags))),
+        ]
         pairs = counts.sum(0).astype(int)
         effects = pl.DataFrame(
             {"metric": metric, "lag": [None, *self.lags.tolist()], "effect": [e[0][0] for e in rows], "low": [e[1][0] for e in rows],
@@ -181,7 +202,10 @@ class _Context:
         return _nulls(curves), _nulls(effects)
 
     def by_row(self, metric: str, values: list[np.ndarray], keys: dict[str, np.ndarray], permute: bool) -> pl.DataFrame:
-        parts = [cut.sentence_sums(v, self.lags, *which) for v, which in zip(values, zip(self.labels, self.skips, strict=True), strict=True)]
+        parts = [
+            cut.sentence_sums(v, self.lags, *which)
+            for v, which in zip(values, zip(self.labels, self.skips, strict=True), strict=True)
+        ]
         sums, counts = (sum(p[x].sum(0) for p in parts) for x in (0, 1))  # [L, 2, r]
         with np.errstate(invalid="ignore", divide="ignore"):
             whole, sides = sums.sum(1) / counts.sum(1), sums / counts
@@ -189,7 +213,10 @@ class _Context:
         boots = [cut.differences(*(np.tensordot(w, x, 1) for x in p)) for w, p in zip(self.weights, parts, strict=True)]
         shuffled = None
         if permute:
-            shuffled = [cut.differences(*cut.permuted_sums(v, self.lags, labels, self.skip_ends)) for v, labels in zip(values, self.permuted, strict=True)]
+            shuffled = [
+                cut.differences(*cut.permuted_sums(v, self.lags, labels, self.skip_ends))
+                for v, labels in zip(values, self.permuted, strict=True)
+            ]
         effect, low, high, p = self._effect(observed, boots, shuffled, slice(None))
 
         def lives(curves: np.ndarray) -> list[float]:
@@ -239,7 +266,9 @@ def _check_alike(measured: list[Measured]) -> None:
     for other in measured[1:]:
         same = np.array_equal(first.layers, other.layers) and np.array_equal(first.kv_heads, other.kv_heads)
         if not same or list(first.values) != list(other.values):
-            raise SfiError(f"{first.name} and {other.name} differ in layers, heads or metrics and can't be taken together")
+            raise SfiError(
+                f"{first.name} and {other.name} differ in layers, heads or metrics and can't be taken together"
+            )
 
 
 def _verdict(effects: pl.DataFrame, metric: str, sources: list[str]) -> str:

@@ -84,7 +84,9 @@ def supports(
     Raises SfiError for a source that the trace doesn't have, layers that it didn't record, or no decode step in range.
     """
     if source not in SOURCES or among not in AMONG:
-        raise SfiError(f"source is one of {', '.join(SOURCES)} and among one of {', '.join(AMONG)}; got {source!r} and {among!r}")
+        raise SfiError(
+            f"source is one of {', '.join(SOURCES)} and among one of {', '.join(AMONG)}; got {source!r} and {among!r}"
+        )
     decoded = trace.steps.filter(pl.col("route") != "prefill")
     inside = pl.col("step").is_between(*steps) if steps else pl.lit(True)
     kept = decoded.with_row_index("index").filter(inside)
@@ -114,7 +116,9 @@ def _checked(trace: Trace, layers: Sequence[int] | None) -> list[int]:
     wrong = [layer for layer in chosen if layer not in trace.layers]
     if wrong or not chosen:
         have = ", ".join(map(str, trace.layers)) or "none"
-        raise SfiError(f"{trace.path} has no support of layer {wrong[0] if wrong else '(none asked for)'}; it has layers {have}")
+        raise SfiError(
+            f"{trace.path} has no support of layer {wrong[0] if wrong else '(none asked for)'}; it has layers {have}"
+        )
     return chosen
 
 
@@ -175,7 +179,9 @@ def _from_queries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     missing = [layer for layer in layers if layer not in trace.qk_layers]
     if missing:
-        raise SfiError(f"{trace.path} keeps no queries and keys of layer {missing[0]}; it keeps layers {trace.qk_layers}")
+        raise SfiError(
+            f"{trace.path} keeps no queries and keys of layer {missing[0]}; it keeps layers {trace.qk_layers}"
+        )
     found = [candidate_weights(LayerReplay(trace, layer, output_error=False), index, limits) for layer in layers]
     width = min(top, found[0].shape[-1])
     tops = [torch.topk(w, width, dim=-1) for w in found]

@@ -107,7 +107,9 @@ def selection_frame(layer: int, replayed: Replayed) -> pl.DataFrame:
             "candidates": pl.Series(np.repeat(np.asarray(candidates, np.int32), heads), dtype=pl.Int32),
             "overlap": pl.Series(replayed.overlap.reshape(-1), dtype=pl.Float32),
             "positions": pl.Series(
-                "positions", [row.tolist() for positions in replayed.positions for row in positions], dtype=pl.List(pl.Int32)
+                "positions",
+                [row.tolist() for positions in replayed.positions for row in positions],
+                dtype=pl.List(pl.Int32),
             ),
         }
     )
@@ -117,7 +119,9 @@ def steps_frame(layer: int, replayed: Replayed) -> pl.DataFrame:
     """One row a decode step and KV head of one layer."""
     n, heads = replayed.kept.shape
     error = replayed.output_error
-    by_head = np.full(n * heads, np.nan, np.float32) if error is None else error.reshape(n, heads, -1).mean(-1).reshape(-1)
+    by_head = (
+        np.full(n * heads, np.nan, np.float32) if error is None else error.reshape(n, heads, -1).mean(-1).reshape(-1)
+    )
     return pl.DataFrame(
         {
             "step": pl.Series(np.repeat(replayed.schedule.steps, heads), dtype=pl.Int32),

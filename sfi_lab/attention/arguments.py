@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ _HARMLESS = frozenset(
      "output_router_logits", "logits_to_keep", "return_dict", "labels"}
 )  # fmt: skip
 _HARMLESS_WHEN_FALSE = frozenset({"dropout", "output_attentions"})
+
+
+_IMPLEMENTED = frozenset({"scaling", "softcap", "s_aux", "is_causal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,25 @@ def read_arguments(model: str, head_dim: int, scaling: float | None, extra: dict
             softcap = value
         elif name == "s_aux":
             sink_logits = value
-        elif value is None or name in _HARMLESS or (name in _HARMLESS_WHEN_FALSE and not value):
-            continue
-        elif name == "is_causal" and value is True:
+        elif value is None or name in _HARMLESS or (name in _HARMLESS_WHEN_FALSE and not value) or (name == "is_causal" and value is True):
             continue
         else:
-            raise SfiError(
-                f"{model} hands its attention the argument {name!r}, which this decoder does not implement; it is refused "
-                "rather than ignored (implemented: scaling, softcap, s_aux and the mask)"
-            )
+            raise _refusal(model, name)
     return AttentionArguments(head_dim**-0.5 if scaling is None else scaling, softcap, sink_logits)
+
+
+def check_arguments(model: str, names: Iterable[str]) -> None:
+    """Refuses a model, before anything is decoded, whose attention is given an argument that isn't implemented.
+
+    names: the keyword arguments that its layers were seen to hand over (`ModelSpec.attention_arguments`).
+    """
+    for name in names:
+        if name not in _IMPLEMENTED | _HARMLESS | _HARMLESS_WHEN_FALSE:
+            raise _refusal(model, name)
+
+
+def _refusal(model: str, name: str) -> SfiError:
+    return SfiError(
+        f"{model} hands its attention the argument {name!r}, which this decoder does not implement; it is refused "
+        "rather than ignored (implemented: scaling, softcap, s_aux and the mask)"
+    )

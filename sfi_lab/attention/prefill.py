@@ -37,7 +37,13 @@ def masked_attention(
             mask = torch.ones(n, total, dtype=torch.bool, device=q.device).tril(total - n)
             causal = False
         return scaled_dot_product_attention(
-            q[None], k[None], v[None], attn_mask=mask, is_causal=causal, scale=scaling, enable_gqa=q.shape[0] != k.shape[0]
+            q[None],
+            k[None],
+            v[None],
+            attn_mask=mask,
+            is_causal=causal,
+            scale=scaling,
+            enable_gqa=q.shape[0] != k.shape[0],
         )[0]
     if causal:
         mask = torch.ones(n, total, dtype=torch.bool, device=q.device).tril(total - n)

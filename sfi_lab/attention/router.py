@@ -71,4 +71,5 @@ class AttentionRouter:
         for b in range(query.shape[0]):
             mask = None if attention_mask is None else attention_mask[b % len(attention_mask), 0, :, : key.shape[2]]
             rows.append(masked_attention(query[b], key[b], value[b], mask, *how))
-        return torch.stack(rows).transpose(1, 2).contiguous(), None
+        out = torch.stack(rows) if len(rows) > 1 else rows[0][None]
+        return out.transpose(1, 2).contiguous(), None

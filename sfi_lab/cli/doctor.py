@@ -10,11 +10,28 @@ import os
 import platform
 import shutil
 
-_PACKAGES = ("torch", "transformers", "triton", "polars", "safetensors", "gguf", "jupyterlab", "ipywidgets", "anywidget", "plotly", "matplotlib", "nbval")
+_PACKAGES = (
+    "torch",
+    "transformers",
+    "triton",
+    "polars",
+    "safetensors",
+    "gguf",
+    "jupyterlab",
+    "ipywidgets",
+    "anywidget",
+    "plotly",
+    "matplotlib",
+    "nbval",
+)
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser("doctor", help="what is installed and what will run", description="Says what is installed, which device there is and which kernels will run.")
+    parser = subparsers.add_parser(
+        "doctor",
+        help="what is installed and what will run",
+        description="Says what is installed, which device there is and which kernels will run.",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
@@ -32,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def findings() -> dict[str, str]:
     """Every finding by name, in words."""
-    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"}
+    found = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+    }
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
@@ -51,11 +71,17 @@ def _device() -> dict[str, str]:
         return {
             "device": "cpu",
             "decode path": "reference (plain torch): there is no CUDA device",
-            "kernels": "Triton's interpreter in tests only" if importlib.util.find_spec("triton") else "reference only: triton is missing",
+            "kernels": "Triton's interpreter in tests only"
+            if importlib.util.find_spec("triton")
+            else "reference only: triton is missing",
         }
     name = torch.cuda.get_device_name()
     if importlib.util.find_spec("triton") is None:
-        return {"device": name, "decode path": "reference (plain torch): triton is missing", "kernels": "reference only"}
+        return {
+            "device": name,
+            "decode path": "reference (plain torch): triton is missing",
+            "kernels": "reference only",
+        }
     return {"device": name, "decode path": "reference (plain torch)", "kernels": "Triton, compiled"}
 
 

@@ -12,19 +12,39 @@ from sfi_lab.errors import SfiError
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser("generate", help="decode a prompt", description="Decodes a prompt with slow and fast steps.")
+    parser = subparsers.add_parser(
+        "generate", help="decode a prompt", description="Decodes a prompt with slow and fast steps."
+    )
     parser.add_argument("--prompt-file", required=True, metavar="FILE", help="UTF-8 text; - reads standard input")
-    parser.add_argument("--chat", action="store_true", help="the prompt is a user's message in the model's chat template")
+    parser.add_argument(
+        "--chat", action="store_true", help="the prompt is a user's message in the model's chat template"
+    )
     add_model(parser)
     add_settings(parser)
-    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="at most this many tokens (default: %(default)s)")
-    parser.add_argument("--record", default=None, help="off, support, audit, support+qk or audit+qk (default: off; support if --trace is given)")
+    parser.add_argument(
+        "--max-new-tokens", type=int, default=256, metavar="N", help="at most this many tokens (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--record",
+        default=None,
+        help="off, support, audit, support+qk or audit+qk (default: off; support if --trace is given)",
+    )
     parser.add_argument("--trace", metavar="DIR", help="folder of the recording")
     parser.add_argument("--record-layers", metavar="L,L,…", help="layers to record (default: all with full attention)")
-    parser.add_argument("--qk-layers", metavar="L,L,…", help="layers whose queries and keys are kept with +qk (default: those recorded)")
-    parser.add_argument("--record-top", type=int, default=64, metavar="N", help="positions listed a step, layer and head (default: %(default)s)")
+    parser.add_argument(
+        "--qk-layers", metavar="L,L,…", help="layers whose queries and keys are kept with +qk (default: those recorded)"
+    )
+    parser.add_argument(
+        "--record-top",
+        type=int,
+        default=64,
+        metavar="N",
+        help="positions listed a step, layer and head (default: %(default)s)",
+    )
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string; may be given again")
-    parser.add_argument("--sample-temperature", type=float, metavar="T", help="draw instead of taking the likeliest token")
+    parser.add_argument(
+        "--sample-temperature", type=float, metavar="T", help="draw instead of taking the likeliest token"
+    )
     parser.add_argument("--sample-top-p", type=float, metavar="P", help="nucleus share, with --sample-temperature")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     parser.set_defaults(run=run)

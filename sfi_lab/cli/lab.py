@@ -13,7 +13,11 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "01_workbench.ipy
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser("lab", help="open JupyterLab on the workbench notebook", description="Opens JupyterLab on the workbench notebook.")
+    parser = subparsers.add_parser(
+        "lab",
+        help="open JupyterLab on the workbench notebook",
+        description="Opens JupyterLab on the workbench notebook.",
+    )
     parser.add_argument("notebook", nargs="?", help="another notebook (default: notebooks/01_workbench.ipynb)")
     parser.add_argument("--port", type=int, help="port of the server (default: Jupyter's own choice)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
@@ -23,7 +27,9 @@ def add(subparsers: argparse._SubParsersAction) -> None:
 def run(arguments: argparse.Namespace) -> int:
     notebook = Path(arguments.notebook) if arguments.notebook else NOTEBOOK
     if not notebook.is_file():
-        raise SfiError(f"notebook {notebook} does not exist; run this from a clone of the repository or name a notebook")
+        raise SfiError(
+            f"notebook {notebook} does not exist; run this from a clone of the repository or name a notebook"
+        )
     command = [sys.executable, "-m", "jupyter", "lab", str(notebook)]
     if arguments.port:
         command.append(f"--port={arguments.port}")

@@ -14,7 +14,11 @@ _PRESETS = ("paper", "released", "dense")
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """--model, --device, --dtype."""
-    parser.add_argument("--model", default="smollm2-135m", help="a known name, Hugging Face id, folder or .gguf file (default: %(default)s)")
+    parser.add_argument(
+        "--model",
+        default="smollm2-135m",
+        help="a known name, Hugging Face id, folder or .gguf file (default: %(default)s)",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: %(default)s)")
 

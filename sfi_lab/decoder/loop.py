@@ -176,7 +176,7 @@ class Run:
             "position": state.length - 1, "query_sentence": fed.sentence if fed else self.session.prompt_sentence,
             "route": step.route, "reason": step.reason, "refreshed": self.plan.refresh,
             "keys_read": None if prompt else step.keys_read, "keys_available": step.keys_available,
-            "recent_start": None if prompt else state.recent_start(state.full_layers[0]),
+            "recent_start": None if prompt or not state.full_layers else state.recent_start(state.full_layers[0]),
             "drift": None if prompt else state.drift(), "logprob": step.logprob,
         }  # fmt: skip
         recorder.add_tokens([self.session.token_row(state.length, step.token_id, self.event, "generated")])

@@ -12,7 +12,9 @@ Prompt = str | Sequence[int] | Sequence[dict[str, str]]
 
 def is_chat(prompt: Any) -> bool:
     """True for a list of messages with role and content."""
-    return isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], dict)
+    return (
+        isinstance(prompt, Sequence) and not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], dict)
+    )
 
 
 def encode(tokenizer: Any, prompt: Prompt, vocab_size: int, first_turn: bool = True) -> list[int]:
@@ -37,7 +39,9 @@ def _render(tokenizer: Any, messages: Sequence[dict[str, str]]) -> list[int]:
             raise SfiError(f"a chat message needs 'role' and 'content'; got {message!r}")
     if not getattr(tokenizer, "chat_template", None):
         raise SfiError("this model's tokenizer has no chat template; give the prompt as text")
-    return list(tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=False))
+    return list(
+        tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=False)
+    )
 
 
 def _checked_ids(prompt: Any, vocab_size: int) -> list[int]:

@@ -12,7 +12,9 @@ from sfi_lab.compat import logits_processors
 from sfi_lab.errors import SfiError
 
 
-def generation_config(base: GenerationConfig, given: GenerationConfig | None, overrides: dict[str, Any]) -> GenerationConfig:
+def generation_config(
+    base: GenerationConfig, given: GenerationConfig | None, overrides: dict[str, Any]
+) -> GenerationConfig:
     """The config of a run: the one given, or the model's own made greedy; then single fields such as temperature=0.7.
 
     Raises SfiError for a field that a generation config doesn't have.
@@ -22,7 +24,9 @@ def generation_config(base: GenerationConfig, given: GenerationConfig | None, ov
         config.do_sample = False
     for name in overrides:
         if not hasattr(config, name):
-            raise SfiError(f"unknown argument {name!r}: neither an argument of generate nor a field of GenerationConfig")
+            raise SfiError(
+                f"unknown argument {name!r}: neither an argument of generate nor a field of GenerationConfig"
+            )
     config.update(**overrides)
     return config
 

@@ -37,7 +37,7 @@ class Session:
     def __init__(self, lab: Lab, settings: Settings) -> None:
         self.lab, self.settings = lab, settings
         self.state = DecoderState(lab.spec.layer_kinds, settings)
-        self.planner = Planner(settings)
+        self.planner = Planner(settings, selectable=bool(self.state.full_layers))
         self.uses_drift = settings.trigger == "drift"
         self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
         self.tracker = SentenceTracker(lab.tokens, settings.enders)
@@ -45,7 +45,9 @@ class Session:
         self._messages: list[dict[str, str]] = []
         self._events: list[SentenceEvent] = []
 
-    def generate(self, prompt: Prompt, max_new_tokens: int = 256, *, progress: bool | None = None, **options: Any) -> Result:
+    def generate(
+        self, prompt: Prompt, max_new_tokens: int = 256, *, progress: bool | None = None, **options: Any
+    ) -> Result:
         """Decodes until something ends the run; an interrupt (Ctrl-C) keeps what was made.
 
         Takes the arguments of `stream`. progress: a bar on standard error; None shows it on a terminal only.
@@ -123,7 +125,9 @@ class Session:
         ids, kept, messages = self._next_ids(prompt)
         room = min(max_new_tokens, lab.spec.max_positions - len(ids) + 1)
         if len(ids) > lab.spec.max_positions:
-            raise SfiError(f"the prompt has {len(ids)} tokens, the model's context {lab.spec.max_positions}; shorten the prompt")
+            raise SfiError(
+                f"the prompt has {len(ids)} tokens, the model's context {lab.spec.max_positions}; shorten the prompt"
+            )
         eos = () if ignore_eos else _eos(lab, generation_config)
         seed = self.settings.seed if seed is None else seed
         stop = [stop] if isinstance(stop, str) else [*stop, *(config.stop_strings or ())]
@@ -142,7 +146,10 @@ class Session:
         self._take(ids, kept, messages)
         if options.recorder:
             options.recorder.add_tokens(
-                [self.token_row(i, token, event, "prompt") for i, (token, event) in enumerate(zip(ids, self._events, strict=True))]
+                [
+                    self.token_row(i, token, event, "prompt")
+                    for i, (token, event) in enumerate(zip(ids, self._events, strict=True))
+                ]
             )
         return result, Run(self, ids[kept:], options, result)
 

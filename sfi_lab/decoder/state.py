@@ -11,12 +11,12 @@ from sfi_lab.attention.arguments import AttentionArguments
 from sfi_lab.attention.decode import attention_logits, dense_decode, sparse_decode
 from sfi_lab.decoder.cache import SequenceCache
 from sfi_lab.decoder.clock import StageClock
-from sfi_lab.trigger.plan import PROMPT, StepPlan
 from sfi_lab.memory import PackedMemory, recent_start
 from sfi_lab.selector import select
 from sfi_lab.settings import Settings
 from sfi_lab.trace import Recorder
 from sfi_lab.trace.support import Attended
+from sfi_lab.trigger.plan import PROMPT, StepPlan
 
 
 class DecoderState:
@@ -76,8 +76,11 @@ class DecoderState:
 
     @property
     def mean_keys_read(self) -> float:
-        """Keys read by the last step, mean over the layers with full attention and their KV heads."""
-        return sum(self.keys_read.values()) / len(self.keys_read) if self.keys_read else 0.0
+        """Keys read by the last step, mean over the layers with full attention and their KV heads.
+
+        A model without such layers reads all that its own windows show it: every key available counts as read.
+        """
+        return sum(self.keys_read.values()) / len(self.keys_read) if self.keys_read else float(self.length)
 
     def track_queries(self) -> None:
         """Keeps queries so that `drift` can be told (always on for the drift trigger and while recording)."""
@@ -158,11 +161,13 @@ class DecoderState:
 
     def _window_logits(self, layer: int, end: int, arguments: AttentionArguments) -> Tensor:
         """Logits of the prompt's last queries over J, -inf where a row may not look. -> [H_kv, G·(W-1), J]."""
-        window, cache, sink = self._window[layer], self.cache.full[layer], self.settings.sink
+        cache, sink = self.cache.full[layer], self.settings.sink
+        first = self.length - 1 - self._window[layer].shape[1]  # the window ends just before the query of this step
+        window = self._window[layer][:, max(0, sink - first) :]  # queries inside the sink see no candidate
+        first = max(first, sink)
         kv_heads, n = cache.k.shape[0], window.shape[1]
         q = window.reshape(kv_heads, -1, window.shape[-1])
         logits = attention_logits(q, cache.k[:, sink:end], arguments.scaling, arguments.softcap)
-        first = self.length - 1 - n  # the window ends just before the query of this step
         if end > first + 1:
             own = torch.arange(first, first + n, device=q.device).repeat(q.shape[1] // n)
             later = torch.arange(sink, end, device=q.device)[None] > own[:, None]

@@ -29,7 +29,9 @@ class Selection:
     indices: Tensor  # Top-K, ascending. int64 [H_kv, min(K, J)]
 
 
-def select(logits: Tensor, key_norms: Tensor, settings: Settings, lap: Callable[[str], None] | None = None) -> Selection:
+def select(
+    logits: Tensor, key_norms: Tensor, settings: Settings, lap: Callable[[str], None] | None = None
+) -> Selection:
     """Selects K candidates per KV head from one layer's evidence (arXiv 2603.12038, eqs 6-24).
 
     Args:
@@ -69,9 +71,7 @@ def prior_of(key_norms: Tensor, settings: Settings) -> Tensor:
     return eq.prior(norm_log, position_log, settings.norm_weight, settings.position_weight)
 
 
-def choose(
-    f: Tensor, r: Tensor, rows: int, settings: Settings, lap: Callable[[str], None] | None = None
-) -> Selection:
+def choose(f: Tensor, r: Tensor, rows: int, settings: Settings, lap: Callable[[str], None] | None = None) -> Selection:
     """The rest of the selector, from evidence and prior [H_kv, J] of `rows` query rows."""
     lap = lap or _no_lap
     if settings.lam == "auto":

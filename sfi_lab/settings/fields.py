@@ -86,17 +86,23 @@ FIELDS: dict[str, Field] = {
     "sink": Field("sink", "first positions that every step reads", "a whole number ≥ 0", _integer(0)),
     "recent": Field("recent", "newest positions that every step reads", "a whole number ≥ 1", _integer(1)),
     "k": Field("K", "positions selected per layer and KV head at a slow step", "a whole number ≥ 1", _integer(1)),
-    "t_max": Field("T_max", "fast steps after which a slow step is forced; 0 = no cap", "a whole number ≥ 0", _integer(0)),
-    "trigger": Field("trigger", "what makes a step slow, beside T_max", " | ".join(TRIGGERS), _choice(*TRIGGERS)),
-    "period": Field(
-        "period", "steps between refreshes (mean of them for 'random')", "a whole number ≥ 1", _integer(1)
+    "t_max": Field(
+        "T_max", "fast steps after which a slow step is forced; 0 = no cap", "a whole number ≥ 0", _integer(0)
     ),
+    "trigger": Field("trigger", "what makes a step slow, beside T_max", " | ".join(TRIGGERS), _choice(*TRIGGERS)),
+    "period": Field("period", "steps between refreshes (mean of them for 'random')", "a whole number ≥ 1", _integer(1)),
     "seed": Field("seed", "seed of the random trigger and of sampling", "a whole number ≥ 0", _integer(0)),
     "drift_threshold": Field(
-        "drift", "1 - cosine of queries to the last refresh's, above which 'drift' fires", "a number in [0, 2]", _number(0, 2)
+        "drift",
+        "1 - cosine of queries to the last refresh's, above which 'drift' fires",
+        "a number in [0, 2]",
+        _number(0, 2),
     ),
     "enders": Field(
-        "T_trig", "characters that end a sentence; full-width forms count as their ASCII form", "a non-empty string", _enders
+        "T_trig",
+        "characters that end a sentence; full-width forms count as their ASCII form",
+        "a non-empty string",
+        _enders,
     ),
     "fire_on": Field(
         "fire on",
@@ -104,25 +110,46 @@ FIELDS: dict[str, Field] = {
         "boundary | next_sentence",
         _choice("boundary", "next_sentence"),
     ),
-    "min_gap": Field("min gap", "steps since a refresh before a sentence end may refresh again", "a whole number ≥ 0", _integer(0)),
+    "min_gap": Field(
+        "min gap", "steps since a refresh before a sentence end may refresh again", "a whole number ≥ 0", _integer(0)
+    ),
     "cooldown": Field(
         "cooldown", "steps after a sentence end in which another one is not counted", "a whole number ≥ 0", _integer(0)
     ),
-    "alpha": Field("α", "exponent of the power mean over query rows (evidence)", "a number in (0, 1]", _number(0, 1, above=True)),
+    "alpha": Field(
+        "α", "exponent of the power mean over query rows (evidence)", "a number in (0, 1]", _number(0, 1, above=True)
+    ),
     "gamma": Field("γ", "strength of the key-norm prior: large keys are held back", "a number ≥ 0", _number(0)),
     "beta": Field("β", "decay of the position prior towards new candidates", "a number ≥ 0", _number(0)),
     "power": Field("p", "exponent of the position prior's decay", "a number > 0", _number(0, above=True)),
     "eta": Field("η", "exponent that holds back the newest candidates", "a number ≥ 0", _number(0)),
     "norm_weight": Field("w_norm", "weight of the key-norm prior", "a number ≥ 0", _number(0)),
     "position_weight": Field("w_pos", "weight of the position prior", "a number ≥ 0", _number(0)),
-    "lam": Field("λ", "share of the prior in the fused score", "'auto' (closed form per head, clipped) or a number in [0, 1]", _lam),
+    "lam": Field(
+        "λ",
+        "share of the prior in the fused score",
+        "'auto' (closed form per head, clipped) or a number in [0, 1]",
+        _lam,
+    ),
     "lam_clip": Field(
-        "λ_clip", "largest λ the closed form may give", "a number in [0, 1] or a pair (one query row, several rows)", _lam_clip
+        "λ_clip",
+        "largest λ the closed form may give",
+        "a number in [0, 1] or a pair (one query row, several rows)",
+        _lam_clip,
     ),
     "nms_radius": Field("radius", "soft-NMS looks this far to both sides", "a whole number ≥ 0", _integer(0)),
-    "nms_strength": Field("α_soft", "how strongly soft-NMS holds back a candidate below its neighbourhood's maximum", "a number ≥ 0", _number(0)),
-    "exclusivity": Field("α_cross", "how strongly a candidate is left to the KV head that wants it most", "a number ≥ 0", _number(0)),
-    "temperature": Field("τ", "temperature of the softmax over KV heads (exclusivity)", "a number > 0", _number(0, above=True)),
+    "nms_strength": Field(
+        "α_soft",
+        "how strongly soft-NMS holds back a candidate below its neighbourhood's maximum",
+        "a number ≥ 0",
+        _number(0),
+    ),
+    "exclusivity": Field(
+        "α_cross", "how strongly a candidate is left to the KV head that wants it most", "a number ≥ 0", _number(0)
+    ),
+    "temperature": Field(
+        "τ", "temperature of the softmax over KV heads (exclusivity)", "a number > 0", _number(0, above=True)
+    ),
     "recent_mode": Field(
         "recent mode",
         "'sliding' as in the paper; 'pinned': the window's start waits for the next refresh, so nothing falls into a hole",
@@ -130,7 +157,12 @@ FIELDS: dict[str, Field] = {
         _choice("sliding", "pinned"),
     ),
     "prefill_window": Field(
-        "W", "query rows (prompt's end and the first step) that make the first selection", "a whole number ≥ 1", _integer(1)
+        "W",
+        "query rows (prompt's end and the first step) that make the first selection",
+        "a whole number ≥ 1",
+        _integer(1),
     ),
-    "layer_groups": Field("layer groups", "layers refresh in turn, one group a slow step", "a whole number ≥ 1", _integer(1)),
+    "layer_groups": Field(
+        "layer groups", "layers refresh in turn, one group a slow step", "a whole number ≥ 1", _integer(1)
+    ),
 }

@@ -9,8 +9,8 @@ from sfi_lab.errors import SfiError
 from sfi_lab.tasks.haystack import Haystack, words
 from sfi_lab.tasks.task import Task
 
-_PLACES = "Amber Birch Cedar Dover Elm Fern Grove Harbour Iris Juniper Kestrel Linden Maple Nettle Orchard Poplar".split()
-_COMMON = "anchor basket candle dragon engine feather garden hammer island jacket kettle ladder mirror needle orange pepper".split()
+_PLACES = ["Amber", "Birch", "Cedar", "Dover", "Elm", "Fern", "Grove", "Harbour", "Iris", "Juniper", "Kestrel", "Linden", "Maple", "Nettle", "Orchard", "Poplar"]
+_COMMON = ["anchor", "basket", "candle", "dragon", "engine", "feather", "garden", "hammer", "island", "jacket", "kettle", "ladder", "mirror", "needle", "orange", "pepper"]
 
 
 def single_needle(length: int, rng: random.Random, hay: Haystack) -> tuple:

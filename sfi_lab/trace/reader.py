@@ -48,7 +48,9 @@ class Trace:
             raise SfiError(f"{root} is not an sfi_lab trace: its meta.json does not say format {FORMAT!r}")
         version = meta.get("schema_version")
         if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise SfiError(f"{root} has trace schema {version}; this sfi_lab reads up to {SCHEMA_VERSION}: update sfi_lab")
+            raise SfiError(
+                f"{root} has trace schema {version}; this sfi_lab reads up to {SCHEMA_VERSION}: update sfi_lab"
+            )
         trace = cls(root, meta)
         trace._check_parts()
         return trace

@@ -41,7 +41,9 @@ class Recorder:
         self._scaled: set[int] = set()
         self._closed = False
         if root.exists() and any(root.iterdir()):
-            raise SfiError(f"trace folder {root} exists and is not empty; give a new folder, nothing recorded is overwritten")
+            raise SfiError(
+                f"trace folder {root} exists and is not empty; give a new folder, nothing recorded is overwritten"
+            )
         root.mkdir(parents=True, exist_ok=True)
         self.meta = {
             "format": FORMAT,

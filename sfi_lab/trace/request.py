@@ -10,7 +10,9 @@ from sfi_lab.errors import SfiError
 LEVELS = ("off", "support", "audit")
 ALLOWED = ("off", "support", "audit", "support+qk", "audit+qk")
 BUDGET = 2_000_000_000  # bytes a trace may take unless the caller says otherwise
-_PACKED_SHARE = 0.7  # Parquet with zstd keeps about this share of ids and half-precision weights (measured on the demo trace)
+_PACKED_SHARE = (
+    0.7  # Parquet with zstd keeps about this share of ids and half-precision weights (measured on the demo trace)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ class RecordRequest:
     def audit(self) -> bool:
         return self.level == "audit"
 
-    def estimate(self, prompt: int, new: int, query_heads: int, kv_heads: int, head_dim: int, itemsize: int) -> dict[str, int]:
+    def estimate(
+        self, prompt: int, new: int, query_heads: int, kv_heads: int, head_dim: int, itemsize: int
+    ) -> dict[str, int]:
         """Bytes the trace will take, by part: {"support": …, "qk": …, "total": …}. Lengths in tokens, itemsize in bytes."""
         lists = 2 if self.audit else 1
         rows = new * len(self.support_layers) * kv_heads
@@ -73,7 +77,11 @@ class RecordRequest:
         total = estimate["total"]
         if total <= budget:
             return
-        part, layers = ("qk_layers", self.qk_layers) if estimate["qk"] > estimate["support"] else ("record_layers", self.support_layers)
+        part, layers = (
+            ("qk_layers", self.qk_layers)
+            if estimate["qk"] > estimate["support"]
+            else ("record_layers", self.support_layers)
+        )
         key = "qk" if part == "qk_layers" else "support"
         other = total - estimate[key]
         fits = int((budget - other) * len(layers) / estimate[key]) if budget > other else 0
@@ -94,7 +102,9 @@ def _checked_layers(name: str, layers: Sequence[int] | None, allowed: Sequence[i
     chosen = tuple(sorted({int(layer) for layer in layers}))
     wrong = [layer for layer in chosen if layer not in allowed]
     if wrong or not chosen:
-        raise SfiError(f"{name} = {list(layers)} is not allowed; allowed: layers with full attention that are recorded, {_span(allowed)}")
+        raise SfiError(
+            f"{name} = {list(layers)} is not allowed; allowed: layers with full attention that are recorded, {_span(allowed)}"
+        )
     return chosen
 
 

@@ -36,10 +36,13 @@ FAST = StepPlan("fast")
 
 
 class Planner:
-    """Decides every decode step from the settings, the token fed and the number of positions; deterministic."""
+    """Decides every decode step from the settings, the token fed and the number of positions; deterministic.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    selectable: the model has a layer with full attention; without one there is never anything to select.
+    """
+
+    def __init__(self, settings: Settings, selectable: bool = True) -> None:
+        self._settings, self._selectable = settings, selectable
         self._refresher = Refresher(settings)
         self._refreshes = 0
 
@@ -54,7 +57,7 @@ class Planner:
         Where J holds K positions or fewer everything is read and nothing is selected.
         """
         s = self._settings
-        if max(0, length - s.recent - s.sink) <= s.k:
+        if not self._selectable or max(0, length - s.recent - s.sink) <= s.k:
             self._refresher.reset()
             return NOTHING_TO_SELECT
         reason = self._refresher.next(event, drift)

@@ -32,6 +32,7 @@ def lab_page(chromium, tmp_path_factory):
         page.wait_for_selector(".sfi-map canvas[data-frame]", timeout=60_000)
         page.wait_for_selector(".sfi-controls .sfi-code", timeout=20_000)
         page.set_default_timeout(20_000)
+        page.evaluate("document.querySelectorAll('.sfi-controls details').forEach((d) => { d.open = true; })")
         yield page, sizes
         assert watch.outside == [], f"requests that leave 127.0.0.1: {watch.outside}"
         assert watch.errors == [], f"errors in the console: {watch.errors}"
@@ -65,7 +66,6 @@ def reset(page):
 
 def test_every_slider_changes_the_settings_and_the_pictures(lab_page):
     page, _ = lab_page
-    page.evaluate("document.querySelectorAll('.sfi-controls details').forEach((d) => { d.open = true; })")
     names = page.evaluate("[...document.querySelectorAll('.sfi-controls [type=range]')].map((r) => r.dataset.field)")
     assert {"k", "t_max", "lam_clip", "nms_strength", "exclusivity", "sink", "recent"} <= set(names)
     for name in names:

@@ -86,5 +86,7 @@ def test_equations_page_names_real_functions():
 
     page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
     named = re.findall(r"\| `(\w+)` \| `tests/selector` \|", page)
-    public = [name for name, value in vars(equations).items() if callable(value) and value.__module__ == equations.__name__]
+    public = [
+        name for name, value in vars(equations).items() if callable(value) and value.__module__ == equations.__name__
+    ]
     assert set(named) == set(public), "docs/equations.md and sfi_lab/selector/equations.py name different functions"

@@ -1,5 +1,6 @@
 """Without a GPU the kernels run in Triton's CPU interpreter, which must be asked for before triton is imported."""
 
+import importlib
 import os
 import sys
 
@@ -10,17 +11,16 @@ import torch
 INTERPRET = not torch.cuda.is_available()
 
 if INTERPRET:
-    already = os.environ.get("TRITON_INTERPRET")
-    if "triton" in sys.modules and not already:
-        raise pytest.UsageError(
-            "triton was imported before tests/kernels asked for its interpreter; run this folder in a process of its own"
-        )
+    asked = os.environ.get("TRITON_INTERPRET")
     os.environ["TRITON_INTERPRET"] = "1"
-    import triton  # noqa: F401  its own helpers are built for the interpreter at import
-
+    if not asked:
+        # Model imports elsewhere may have loaded triton already, with its helpers (tl.sum, ..) built for a GPU. They are
+        # built when triton is imported, so load it afresh; whoever holds the old modules keeps them.
+        for name in [n for n in sys.modules if f"{n}.".startswith("triton.") and not n.startswith("triton._C")]:
+            del sys.modules[name]
     for name in ("plan", "dense", "sparse", "selector", "topk", "pack", "cache"):
-        __import__(f"sfi_kernels.{name}.triton")
-    if already is None:  # other rooms' tests in this process keep the plain reference
+        importlib.import_module(f"sfi_kernels.{name}.triton")
+    if not asked:  # other rooms' tests in this process keep the plain reference
         del os.environ["TRITON_INTERPRET"]
 
 

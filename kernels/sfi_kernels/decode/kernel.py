@@ -50,6 +50,40 @@ def attend(q, k, v, valid, m, l, acc, scale, cap,
 
 
 @triton.jit
+def load_page_tile(
+    K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d,
+    H: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """K and V of tile t, [BN, BD] each; rows that are not valid give zeros. `page` is used where a tile fits a page."""
+    mask = valid[:, None] & (d < D)[None, :]
+    if PAGE >= BLOCK_N:  # one table entry, one contiguous block
+        at = ((page.to(tl.int64) * H + h) * PAGE + (t % (PAGE // BLOCK_N)) * BLOCK_N) * D
+        k = tl.load(K_PAGES + at + (n[:, None] * D + d[None, :]), mask=mask, other=0.0)
+        v = tl.load(V_PAGES + at + (n[:, None] * D + d[None, :]), mask=mask, other=0.0)
+    else:
+        pages = tl.load(table + position // PAGE, mask=valid, other=0).to(tl.int64)
+        rows = ((pages * H + h) * PAGE + position % PAGE)[:, None] * D + d[None, :]
+        k = tl.load(K_PAGES + rows, mask=mask, other=0.0)
+        v = tl.load(V_PAGES + rows, mask=mask, other=0.0)
+    return k, v
+
+
+@triton.jit
+def page_of(table, t, there, PAGE: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Table entry of tile t, fetched an iteration ahead: loaded where it is used it would stop K and V being prefetched."""
+    if PAGE >= BLOCK_N:
+        return tl.load(table + t // (PAGE // BLOCK_N), mask=there, other=0)
+    else:
+        return 0
+
+
+@triton.jit
+def edge_tile(e, left, page_begin, main_end):
+    """The e-th tile outside the main range: `left` tiles from page_begin on, then those from main_end on."""
+    return tl.where(e < left, page_begin + e, main_end + e - left)
+
+
+@triton.jit
 def merge_slots(
     PART_OUT, PART_ML, OUT, SCORE_LSE, h, out_row, first, splits,
     H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, MERGE_G: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -145,37 +179,44 @@ def decode_kernel(
             _, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
 
     table = TABLES + b64 * stride_table
-    if HAS_SCORES:
+    main_begin = page_begin
+    main_end = page_end
+    if HAS_SCORES:  # the main range holds tiles of candidates only, so its m and l are the candidates' as well
         score_end = tl.load(RECENT_START + b)
-        score_row = SCORES + b64 * stride_sb + h * stride_sh + g[:, None] * stride_sg
-    if PAGE >= BLOCK_N:
-        # One iteration ahead: a table entry loaded where it is used would keep K and V from being prefetched.
-        next_page = tl.load(table + page_begin // (PAGE // BLOCK_N), mask=page_begin < page_end, other=0)
-    for t in range(page_begin, page_end):
+        score_row = SCORES + b64 * stride_sb + h * stride_sh + g[:, None] * stride_sg - sink
+        main_begin = tl.minimum(tl.maximum(page_begin, (sink + BLOCK_N - 1) // BLOCK_N), page_end)
+        main_end = tl.maximum(tl.minimum(page_end, score_end // BLOCK_N), main_begin)
+    page = page_of(table, main_begin, main_begin < main_end, PAGE, BLOCK_N)
+    for t in range(main_begin, main_end):
         position = t * BLOCK_N + n
         valid = (position < length) & (position >= low)
-        mask = valid[:, None] & in_d
-        if PAGE >= BLOCK_N:  # the tile lies in one page: one table entry, one contiguous block
-            page = next_page.to(tl.int64)
-            next_page = tl.load(table + tl.minimum(t + 1, page_end - 1) // (PAGE // BLOCK_N))
-            at = ((page * H + h) * PAGE + (t % (PAGE // BLOCK_N)) * BLOCK_N) * D
-            k = tl.load(K_PAGES + at + tile, mask=mask, other=0.0)
-            v = tl.load(V_PAGES + at + tile, mask=mask, other=0.0)
-        else:
-            page = tl.load(table + position // PAGE, mask=valid, other=0).to(tl.int64)
-            at = ((page * H + h) * PAGE + position % PAGE)[:, None] * D + d[None, :]
-            k = tl.load(K_PAGES + at, mask=mask, other=0.0)
-            v = tl.load(V_PAGES + at, mask=mask, other=0.0)
+        following = page_of(table, t + 1, t + 1 < main_end, PAGE, BLOCK_N)
+        k, v = load_page_tile(K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d, H, D, PAGE, BLOCK_N)
+        page = following
         s, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
         if HAS_SCORES:
+            tl.store(score_row + position[None, :], s.to(SCORES.dtype.element_ty), mask=in_g)
+    if HAS_SCORES:
+        some = main_begin < main_end
+        mj = tl.where(some, m, float("-inf"))
+        lj = tl.where(some, l, 0.0)
+        left = main_begin - page_begin
+        edges = left + page_end - main_end
+        page = page_of(table, edge_tile(0, left, page_begin, main_end), edges > 0, PAGE, BLOCK_N)
+        for e in range(0, edges):
+            t = edge_tile(e, left, page_begin, main_end)
+            position = t * BLOCK_N + n
+            valid = (position < length) & (position >= low)
+            following = page_of(table, edge_tile(e + 1, left, page_begin, main_end), e + 1 < edges, PAGE, BLOCK_N)
+            k, v = load_page_tile(K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d, H, D, PAGE, BLOCK_N)
+            page = following
+            s, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
             candidate = valid & (position >= sink) & (position < score_end)
-            where = score_row + (position - sink)[None, :]
-            tl.store(where, s.to(SCORES.dtype.element_ty), mask=in_g & candidate[None, :])
-            if HAS_LSE:
-                sj = tl.where(candidate[None, :], s, float("-inf"))
-                mj_new, mj_safe = running_max(mj, sj)
-                lj = lj * tl.exp(mj - mj_safe) + tl.sum(tl.exp(sj - mj_safe[:, None]), 1)
-                mj = mj_new
+            tl.store(score_row + position[None, :], s.to(SCORES.dtype.element_ty), mask=in_g & candidate[None, :])
+            sj = tl.where(candidate[None, :], s, float("-inf"))
+            mj_new, mj_safe = running_max(mj, sj)
+            lj = lj * tl.exp(mj - mj_safe) + tl.sum(tl.exp(sj - mj_safe[:, None]), 1)
+            mj = mj_new
 
     out_row = (b64 * H + h) * G
     if splits == 1:

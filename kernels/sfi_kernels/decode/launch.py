@@ -17,7 +17,7 @@ def launch(
     """q [B, H_kv, G, D] with unit stride in D; out [B, H_kv, G, D] contiguous; the rest as in `sfi_kernels`."""
     heads, page_size = k_pages.shape[1], k_pages.shape[2]
     group, dim = q.shape[2], q.shape[3]
-    tuning = tuning or default_tuning(dim, q.element_size())
+    tuning = tuning or default_tuning(dim, q.element_size(), group)
     block_d = triton.next_power_of_2(dim)
     merge_g = triton.next_power_of_2(group)
     has_packed, has_scores = packed_k is not None, scores is not None

@@ -9,15 +9,17 @@ import torch
 class DecodeTuning:
     """num_warps and num_stages of a launch, programs a multiprocessor in the plan, and the fewest tiles in a slot."""
 
-    warps: int = 4
+    warps: int = 2
     stages: int = 3
-    programs_per_sm: int = 2
+    programs_per_sm: int = 3
     min_tiles: int = 4
 
 
-def default_tuning(dim: int, element_size: int) -> DecodeTuning:
-    """The stages shrink where a tile of K and V (64 keys of 128 dimensions in 16 bits: 32 KiB) gets larger."""
-    return DecodeTuning(stages=3 if dim * element_size <= 256 else 2)
+def default_tuning(dim: int, element_size: int, group: int = 1) -> DecodeTuning:
+    """Two warps a program where the accumulator (group padded to 16, D to a power of two) leaves them registers."""
+    if element_size == 2 and dim <= 128 and group <= 16:
+        return DecodeTuning()
+    return DecodeTuning(warps=4, stages=2, programs_per_sm=2)
 
 
 def programs_on(device: torch.device, tuning: DecodeTuning) -> int:

@@ -1,8 +1,9 @@
-"""The selector's score on the device: two or three launches, each one pass over its input.
+"""The selector's score on the device: three or four launches, each one pass over its input.
 
     lse       per row and chunk: running max and sum of the logits       (skipped when the dense kernel gave the LSE)
-    evidence  f and r before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
-    adjust    λ from those sums, z, window maximum, softmax over the heads -> z_adj
+    evidence  f before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
+    fuse      λ from those sums, z
+    adjust    window maximum, softmax over the heads -> z_adj
 """
 
 import torch
@@ -104,89 +105,110 @@ def evidence_kernel(
 
 
 @triton.jit
-def shifted(x, column, by, WIDTH: tl.constexpr):
-    """x[:, column + by], clamped at the edges (the clamped columns are never used)."""
-    index = tl.minimum(tl.maximum(column + by, 0), WIDTH - 1)
-    return tl.gather(x, tl.broadcast_to(index[None, :], x.shape), 1)
+def total(SUMS, plane, head, chunks, k, used):
+    """Sum over chunks of one plane of SUMS for one head."""
+    return tl.sum(tl.load(SUMS + plane + head * chunks + k, mask=used, other=0.0), 0)
 
 
 @triton.jit
-def window_max(z, column, RADIUS: tl.constexpr, LEVELS: tl.constexpr, WIDTH: tl.constexpr):
-    """max over columns -RADIUS .. RADIUS by doubling: 2^LEVELS columns from one's own on, then two such windows."""
-    m = z
-    for level in tl.static_range(0, LEVELS):
-        m = tl.maximum(m, shifted(m, column, 2**level, WIDTH))
-    return tl.maximum(shifted(m, column, -RADIUS, WIDTH), shifted(m, column, RADIUS + 1 - 2**LEVELS, WIDTH))
-
-
-@triton.jit
-def total(SUMS, plane, h_rows, chunks, k, used):
-    """Sum over chunks of one plane of SUMS for every head -> [BLOCK_H]."""
-    return tl.sum(tl.load(SUMS + plane + h_rows[:, None] * chunks + k[None, :], mask=used, other=0.0), 1)
-
-
-@triton.jit
-def adjust_kernel(
-    F, NORMS, N, ACTIVE, SUMS, OUT, LAM_OUT,
-    stride_fb, stride_fh, stride_nb, stride_nh, stride_ob, stride_oh, chunks,
-    gamma_w, beta, power, eta, position_weight, lam_fixed, lam_clip, nms_strength, exclusivity, inverse_temperature,
-    H: tl.constexpr, BLOCK_H: tl.constexpr, WIDTH: tl.constexpr, HALO: tl.constexpr, RADIUS: tl.constexpr,
-    LEVELS: tl.constexpr, BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_NMS: tl.constexpr,
-    HAS_CROSS: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+def fuse_kernel(
+    F, NORMS, N, ACTIVE, SUMS, Z, LAM_OUT,
+    stride_fb, stride_fh, stride_nb, stride_nh, stride_zb, stride_zh, chunks,
+    gamma_w, beta, power, eta, position_weight, lam_fixed, lam_clip,
+    H: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr,
+    STORE_ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
-    """z_adj of WIDTH - 2 HALO candidates of all heads of one sequence; grid (blocks, B)."""
+    """λ from the five sums, then z = log((1-λ) f + λ r + ε); Z may be F; grid (chunks, B * H)."""
     c = tl.program_id(0)
-    b = tl.program_id(1)
+    head = tl.program_id(1)
+    b = head // H
     n = tl.load(N + b)
-    if c * (WIDTH - 2 * HALO) >= n:
+    if c * BLOCK_J >= n:
         return
     if HAS_ACTIVE:
         if tl.load(ACTIVE + b) == 0:
             return
-    h = tl.arange(0, BLOCK_H)
     k = tl.arange(0, BLOCK_C)
-    used = (h < H)[:, None] & (k * CHUNK_J < n)[None, :]
-    rows = b * H + h
-    plane = tl.num_programs(1) * H * chunks
-    sf = tl.where(h < H, total(SUMS, 0, rows, chunks, k, used), 1.0)
-    sr = tl.where(h < H, total(SUMS, plane, rows, chunks, k, used), 1.0)
+    used = k * CHUNK_J < n
+    plane = tl.num_programs(1) * chunks
+    sf = total(SUMS, 0, head, chunks, k, used)
+    sr = total(SUMS, plane, head, chunks, k, used)
+    lam = lam_fixed
     if LAM_AUTO:
-        ff = total(SUMS, 2 * plane, rows, chunks, k, used) / (sf * sf)
-        fr = total(SUMS, 3 * plane, rows, chunks, k, used) / (sf * sr)
-        rr = total(SUMS, 4 * plane, rows, chunks, k, used) / (sr * sr)
+        ff = total(SUMS, 2 * plane, head, chunks, k, used) / (sf * sf)
+        fr = total(SUMS, 3 * plane, head, chunks, k, used) / (sf * sr)
+        rr = total(SUMS, 4 * plane, head, chunks, k, used) / (sr * sr)
         denominator = ff - 2.0 * fr + rr
         lam = tl.where(denominator > 0.0, (ff - fr) / tl.maximum(denominator, 1e-30), 0.0)
         lam = tl.minimum(tl.maximum(lam, 0.0), lam_clip)
-    else:
-        lam = tl.zeros([BLOCK_H], tl.float32) + lam_fixed
     if HAS_LAM_OUT:
         if c == 0:
-            tl.store(LAM_OUT + rows, lam, mask=h < H)
-
-    column = tl.arange(0, WIDTH)
-    j = c * (WIDTH - 2 * HALO) - HALO + column
-    inside = (j >= 0) & (j < n)
-    mask = (h < H)[:, None] & inside[None, :]
-    readable = (h < H)[:, None] & ((j >= 0) & (j < round_up(n, ROUND)))[None, :]
+            tl.store(LAM_OUT + head, lam)
+    j = c * BLOCK_J + tl.arange(0, BLOCK_J)
+    readable = j < round_up(n, ROUND)
     b64 = b.to(tl.int64)
-    h64 = h.to(tl.int64)[:, None]
-    f = tl.load(F + b64 * stride_fb + h64 * stride_fh + j[None, :], mask=readable, other=0.0)
-    norm = tl.load(NORMS + b64 * stride_nb + h64 * stride_nh + j[None, :], mask=readable, other=1.0).to(tl.float32)
-    r = tl.exp(log_prior(norm, tl.maximum(j, 0)[None, :], n, gamma_w, beta, power, eta, position_weight))
-    s = ((1.0 - lam) / sf)[:, None] * f + (lam / sr)[:, None] * r
-    z = tl.where(mask, tl.log(s + EPS), float("-inf"))
+    h64 = (head % H).to(tl.int64)
+    f = tl.load(F + b64 * stride_fb + h64 * stride_fh + j, mask=readable, other=0.0)
+    norm = tl.load(NORMS + b64 * stride_nb + h64 * stride_nh + j, mask=readable, other=1.0).to(tl.float32)
+    r = tl.exp(log_prior(norm, j, n, gamma_w, beta, power, eta, position_weight))
+    z = tl.log(((1.0 - lam) / sf) * f + (lam / sr) * r + EPS)
+    tl.store(Z + b64 * stride_zb + h64 * stride_zh + j, z, mask=j < round_up(n, STORE_ROUND))
+
+
+@triton.jit
+def larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def load_z(row, j, mask, n, ROUND: tl.constexpr):
+    """z at candidates j; -inf outside 0 .. n - 1."""
+    z = tl.load(row + j, mask=mask & (j >= 0) & (j < round_up(n, ROUND)), other=float("-inf"))
+    return tl.where(j < n, z, float("-inf"))
+
+
+@triton.jit
+def adjust_kernel(
+    Z, N, ACTIVE, OUT, stride_zb, stride_zh, stride_ob, stride_oh, nms_strength, exclusivity, inverse_temperature,
+    H: tl.constexpr, BLOCK_H: tl.constexpr, BLOCKS: tl.constexpr, SPAN: tl.constexpr, RADIUS: tl.constexpr,
+    ROUND: tl.constexpr, HAS_NMS: tl.constexpr, HAS_CROSS: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+):  # fmt: skip
+    """z_nms = z - α_soft max(window max - z, 0), z_adj = z_nms + α_cross log max(softmax_h(z_nms / τ), ε); grid (tiles, B).
+
+    SPAN is the largest power of two <= 2 RADIUS + 1. For the t-th column of a block that starts at s, the window is the
+    last SPAN - t columns of the block that starts at s - RADIUS, the first t + 1 of the one at s + RADIUS, and
+    2 RADIUS - SPAN columns between them that don't depend on t: one suffix scan, one prefix scan, one plain maximum.
+    """
+    c = tl.program_id(0)
+    b = tl.program_id(1)
+    n = tl.load(N + b)
+    if c * (BLOCKS * SPAN) >= n:
+        return
+    if HAS_ACTIVE:
+        if tl.load(ACTIVE + b) == 0:
+            return
+    h = tl.arange(0, BLOCK_H)[:, None, None]
+    t = tl.arange(0, SPAN)[None, None, :]
+    start = (c * BLOCKS + tl.arange(0, BLOCKS)[None, :, None]) * SPAN
+    j = start + t
+    row = Z + b.to(tl.int64) * stride_zb + h.to(tl.int64) * stride_zh
+    z = load_z(row, j, h < H, n, ROUND)
     if HAS_NMS:
-        m = window_max(z, column, RADIUS, LEVELS, WIDTH)
-        z = tl.where(mask, z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
+        a = load_z(row, j - RADIUS, h < H, n, ROUND)
+        e = load_z(row, j + RADIUS, h < H, n, ROUND)
+        m = tl.maximum(tl.associative_scan(a, 2, larger, reverse=True), tl.associative_scan(e, 2, larger))
+        if 2 * RADIUS > SPAN:
+            g = load_z(row, j - RADIUS + SPAN, (h < H) & (t < 2 * RADIUS - SPAN), n, ROUND)
+            m = tl.maximum(m, tl.max(g, 2)[:, :, None])
+        z = tl.where((h < H) & (j < n), z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
     if HAS_CROSS:
         x = z * inverse_temperature
         top = tl.max(x, 0)
         top = tl.where(top == float("-inf"), 0.0, top)
-        e = tl.exp(x - top[None, :])
-        share = e / tl.maximum(tl.sum(e, 0), 1e-30)[None, :]
+        e = tl.exp(x - top[None, :, :])
+        share = e / tl.maximum(tl.sum(e, 0), 1e-30)[None, :, :]
         z += exclusivity * tl.log(tl.maximum(share, EPS))
-    centre = (column >= HALO) & (column < WIDTH - HALO)
-    tl.store(OUT + b64 * stride_ob + h64 * stride_oh + j[None, :], z, mask=mask & centre[None, :])
+    tl.store(OUT + b.to(tl.int64) * stride_ob + h.to(tl.int64) * stride_oh + j, z, mask=(h < H) & (j < n))
 
 
 def run(
@@ -215,14 +237,21 @@ def run(
         BLOCK_C=triton.next_power_of_2(lse_chunks), HAS_LSE=lse is not None, num_warps=8, **shared,
     )  # fmt: skip
     has_nms = nms_radius > 0 and nms_strength != 0
-    halo = 16 * triton.cdiv(nms_radius, 16) if has_nms else 0
+    has_cross = exclusivity != 0
+    z = f if has_nms or has_cross else out
+    fuse_kernel[(lse_chunks, batch * heads)](
+        f, key_norms, n_candidates, flags, sums, z, sums if lam_out is None else lam_out,
+        *f.stride()[:2], *key_norms.stride()[:2], *z.stride()[:2], chunks, *prior,
+        0.0 if lam == "auto" else float(lam), float(lam_clip), BLOCK_J=lse_j, BLOCK_C=triton.next_power_of_2(chunks),
+        CHUNK_J=block_j, STORE_ROUND=1 if z is out else shared["ROUND"], LAM_AUTO=lam == "auto", HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
+    )  # fmt: skip
+    if z is out:
+        return
+    span = 1 << ((2 * nms_radius + 1).bit_length() - 1) if has_nms else 16
     block_h = triton.next_power_of_2(heads)
-    span = max(4096 // block_h, triton.next_power_of_2(max(4 * halo, 64)))
-    adjust_kernel[(triton.cdiv(width, span - 2 * halo), batch)](
-        f, key_norms, n_candidates, flags, sums, out, sums if lam_out is None else lam_out,
-        *f.stride()[:2], *key_norms.stride()[:2], *out.stride()[:2], chunks, *prior,
-        0.0 if lam == "auto" else float(lam), float(lam_clip), nms_strength, exclusivity, 1.0 / temperature,
-        BLOCK_H=block_h, WIDTH=span, HALO=halo, RADIUS=nms_radius if has_nms else 0,
-        LEVELS=(2 * nms_radius + 1).bit_length() - 1, BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
-        HAS_CROSS=exclusivity != 0, HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
+    blocks = max(1, min(4096 // block_h, triton.next_power_of_2(width)) // span)
+    adjust_kernel[(triton.cdiv(width, blocks * span), batch)](
+        z, n_candidates, flags, out, *z.stride()[:2], *out.stride()[:2], nms_strength, exclusivity, 1.0 / temperature,
+        BLOCK_H=block_h, BLOCKS=blocks, SPAN=span, RADIUS=nms_radius if has_nms else 0,
+        HAS_NMS=has_nms, HAS_CROSS=has_cross, num_warps=8, **shared,
     )  # fmt: skip
