@@ -47,13 +47,13 @@ class Lab:
         return Session(self, settings or Settings.paper())
 
     def generate(
-        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any
+        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int | None = None, **options: Any
     ) -> Result:
         """Decodes a prompt in a new session (`Session.generate`, whose `stream` lists the options)."""
         return self.session(settings).generate(prompt, max_new_tokens, **options)
 
     def stream(
-        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int = 256, **options: Any
+        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int | None = None, **options: Any
     ) -> Iterator[Step]:
         """The same, step by step (`Session.stream`)."""
         return self.session(settings).stream(prompt, max_new_tokens, **options)

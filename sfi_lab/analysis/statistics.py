@@ -73,8 +73,9 @@ def permutation_p(observed: np.ndarray, permuted: np.ndarray) -> np.ndarray:
     observed [...], permuted [P, ...]. Measured from the permutations' own mean, which needn't be 0: pairs inside a
     sentence sit elsewhere in the text than pairs across a boundary even where boundaries mean nothing.
     """
+    usable = np.isfinite(permuted)
     with np.errstate(all="ignore"):
-        centre = np.nanmean(permuted, axis=0)
+        centre = np.where(usable, permuted, 0).sum(0) / usable.sum(0)
         far = np.abs(permuted - centre) >= np.abs(observed - centre) - 1e-12
     p = (1 + far.sum(0)) / (1 + permuted.shape[0])
     return np.where(np.isfinite(observed), p, np.nan)

@@ -7,6 +7,7 @@
 | `sfi-lab lab` | JupyterLab on the workbench notebook |
 | `sfi-lab doctor` | what is installed, which device, which kernels will run |
 | `sfi-lab bench overhead` | what the loop and the recording cost |
+| `sfi-lab figures` | paper-style figures and tables from traces and results |
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import sys
 from collections.abc import Sequence
 
 from sfi_lab import __version__
-from sfi_lab.cli import bench, doctor, generate, lab, trace
+from sfi_lab.cli import bench, doctor, figures, generate, lab, trace
 from sfi_lab.errors import SfiError
 
-COMMANDS = (generate, trace, lab, doctor, bench)
+COMMANDS = (generate, trace, lab, doctor, bench, figures)
 
 
 def parser() -> argparse.ArgumentParser:

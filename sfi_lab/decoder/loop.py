@@ -162,7 +162,7 @@ class Run:
             return "stop_string"
         if self.index + 1 >= self.options.max_new_tokens:
             return "max_new_tokens"
-        if self.state.length + 1 > self.lab.spec.max_positions:
+        if self.lab.spec.max_positions and self.state.length + 1 > self.lab.spec.max_positions:
             return "context"
         return ""
 
@@ -206,6 +206,7 @@ class Run:
         """Leaves the session able to go on, and the trace finished."""
         self.state.repair()
         self.state.recorder = self.state.clock = None
-        self.result.text = self.options.text.text + self.options.text.finish()
+        self.options.text.finish()
+        self.result.text = self.options.text.text
         if self.recorder:
             self.recorder.close(self.result.stop_reason or "error", self.state.cache.full, text=self.result.text)

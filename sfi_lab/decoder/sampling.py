@@ -23,16 +23,26 @@ def generation_config(
     if given is None:
         config.do_sample = False
     for name in overrides:
-        if not hasattr(config, name):
+        if name.startswith("_") or not hasattr(config, name) or callable(getattr(config, name)):
             raise SfiError(
                 f"unknown argument {name!r}: neither an argument of generate nor a field of GenerationConfig"
             )
     config.update(**overrides)
+    for name in _SHARES:  # transformers ignores those above 1 in silence
+        value = getattr(config, name, None)
+        if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+            raise SfiError(f"generation setting {name} = {value!r} is not allowed; allowed: a number in [0, 1]")
     return config
 
 
+_SHARES = ("top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+
+
 class Sampler:
-    """Picks tokens from float32 scores; the same seed and scores give the same tokens."""
+    """Picks tokens from float32 scores; the same seed and scores give the same tokens.
+
+    Raises SfiError for a generation setting that is out of range or not supported.
+    """
 
     def __init__(
         self,
@@ -43,7 +53,12 @@ class Sampler:
         seed: int,
         extra: LogitsProcessorList | None = None,
     ) -> None:
-        self._processors = logits_processors(config, prompt_length, eos_ids, device, handled=("stop_strings",))
+        try:
+            self._processors = logits_processors(config, prompt_length, eos_ids, device, handled=("stop_strings",))
+        except SfiError:
+            raise
+        except (TypeError, ValueError) as error:  # transformers' own words for a value out of range
+            raise SfiError(f"a generation setting can't be used: {error}") from None
         self._processors.extend(extra or [])
         self._draw = bool(config.do_sample)
         self._generator = torch.Generator(device=device).manual_seed(seed)

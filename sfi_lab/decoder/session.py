@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from sfi_lab.lab import Lab
 
 
+_NEW_TOKENS = 256  # where neither the caller nor a generation config says how many
+_SENTENCE_TOKENS = 16  # a usual sentence; only recordings' sizes are estimated with it
+_NO_LIMIT = 1 << 40  # positions of a model that does not say how many it was made for
+
+
 class Session:
     """One sequence and its cache. `generate` and `stream` may be called again with the next turn."""
 
@@ -46,14 +51,14 @@ class Session:
         self._events: list[SentenceEvent] = []
 
     def generate(
-        self, prompt: Prompt, max_new_tokens: int = 256, *, progress: bool | None = None, **options: Any
+        self, prompt: Prompt, max_new_tokens: int | None = None, *, progress: bool | None = None, **options: Any
     ) -> Result:
         """Decodes until something ends the run; an interrupt (Ctrl-C) keeps what was made.
 
         Takes the arguments of `stream`. progress: a bar on standard error; None shows it on a terminal only.
         """
         result, run = self._prepare(prompt, max_new_tokens, **options)
-        bar = tqdm(total=max_new_tokens, unit="tok", leave=False, disable=None if progress is None else not progress)
+        bar = tqdm(total=run.options.max_new_tokens, unit="tok", leave=False, disable=None if progress is None else not progress)
         try:
             with bar:
                 for step in run:
@@ -65,14 +70,14 @@ class Session:
         self._remember_reply(result)
         return result
 
-    def stream(self, prompt: Prompt, max_new_tokens: int = 256, **options: Any) -> Iterator[Step]:
+    def stream(self, prompt: Prompt, max_new_tokens: int | None = None, **options: Any) -> Iterator[Step]:
         """Decodes step by step.
 
         Args:
             prompt: text, chat messages ([{"role": …, "content": …}]) or token ids. On a next turn text and ids are
                 appended to what the cache holds; messages are added to the conversation and only what the cache
                 doesn't hold yet is read.
-            max_new_tokens: at most this many tokens.
+            max_new_tokens: at most this many tokens; by default the given generation_config's, else 256.
             record: "off", "support" or "audit", each of the last two also with "+qk".
             trace: folder of the recording; by default traces/<model>-<time> in the working directory.
             record_layers, qk_layers: layers to record (default all with full attention). record_top: positions listed.
@@ -100,7 +105,7 @@ class Session:
     def _prepare(
         self,
         prompt: Prompt,
-        max_new_tokens: int,
+        max_new_tokens: int | None,
         *,
         record: str = "off",
         trace: str | Path | None = None,
@@ -116,29 +121,28 @@ class Session:
         force: Sequence[int] = (),
         **fields: Any,
     ) -> tuple[Result, Run]:
-        max_new_tokens = len(force) or max_new_tokens
+        given = generation_config.max_new_tokens if generation_config is not None else None
+        max_new_tokens = len(force) or (max_new_tokens if max_new_tokens is not None else given or _NEW_TOKENS)
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
             raise SfiError(f"max_new_tokens = {max_new_tokens!r} is not allowed; allowed: a whole number ≥ 1")
         lab = self.lab
         config = _config(lab, generation_config, fields)
         request = RecordRequest.parse(record, self.state.full_layers, record_layers, qk_layers, record_top)
         ids, kept, messages = self._next_ids(prompt)
-        room = min(max_new_tokens, lab.spec.max_positions - len(ids) + 1)
-        if len(ids) > lab.spec.max_positions:
+        most = lab.spec.max_positions or _NO_LIMIT
+        room = min(max_new_tokens, most - len(ids) + 1)
+        if len(ids) > most:
             raise SfiError(
                 f"the prompt has {len(ids)} tokens, the model's context {lab.spec.max_positions}; shorten the prompt"
             )
-        eos = () if ignore_eos else _eos(lab, generation_config)
+        eos = _eos(lab, generation_config, fields)
         seed = self.settings.seed if seed is None else seed
-        stop = [stop] if isinstance(stop, str) else [*stop, *(config.stop_strings or ())]
-        sampler = Sampler(config, len(ids), lab.spec.eos_ids, lab.device, seed, logits_processor)
+        stop = [*_stop_strings(stop), *_stop_strings(config.stop_strings)]
+        sampler = Sampler(config, len(ids), eos, lab.device, seed, logits_processor)
         result = Result(self.settings, len(ids), session=self)
-        options = RunOptions(max_new_tokens, frozenset(eos), sampler, TextStream(lab.tokenizer, stop))
-        options.force = tuple(int(token) for token in force)
-        if force and (min(options.force) < 0 or max(options.force) >= lab.spec.vocab_size or len(force) > room):
-            raise SfiError(
-                f"force takes up to {room} token ids from 0 to {lab.spec.vocab_size - 1} after this prompt; got {len(force)}"
-            )
+        ends = frozenset(() if ignore_eos else eos)
+        options = RunOptions(max_new_tokens, ends, sampler, TextStream(lab.tokenizer, stop))
+        options.force = _forced(force, room, lab.spec.vocab_size)
         if request.on:
             self._check_size(request, len(ids), room, trace_budget)
             result.trace_path = Path(trace) if trace else _default_trace(lab.name)
@@ -180,7 +184,12 @@ class Session:
 
     def _check_size(self, request: RecordRequest, prompt: int, new: int, budget: int) -> None:
         spec, itemsize = self.lab.spec, self.lab.dtype.itemsize
-        estimate = request.estimate(prompt, new, spec.n_query_heads, spec.n_kv_heads, spec.head_dim, itemsize)
+        s = self.settings
+        selected = min(s.k, max(0, prompt + new - s.sink - s.recent))
+        estimate = request.estimate(
+            prompt, new, spec.n_query_heads, spec.n_kv_heads, spec.head_dim, itemsize,
+            read=s.sink + s.recent + selected, selected=0.0 if s.is_dense else selected / _refresh_interval(s, new),
+        )  # fmt: skip
         request.check_budget(estimate, budget)
 
     def token_row(self, position: int, token_id: int, event: SentenceEvent, role: str) -> dict[str, Any]:
@@ -223,12 +232,39 @@ def _config(lab: Lab, given: GenerationConfig | None, fields: dict[str, Any]) ->
     return generation_config(lab.model.generation_config, given, fields)
 
 
-def _eos(lab: Lab, given: GenerationConfig | None) -> Sequence[int]:
-    """Every EOS of the config in use: the given one's where it names any, else the model's."""
-    own = given.eos_token_id if given is not None else None
+def _refresh_interval(s: Settings, new: int) -> float:
+    """Steps between two refreshes as far as they can be told before the text is there."""
+    by_trigger = {"period": s.period, "random": s.period, "sentence": _SENTENCE_TOKENS, "drift": _SENTENCE_TOKENS}
+    cap = s.t_max + 1 if s.t_max else new
+    return max(1, min(by_trigger.get(s.trigger, new), cap, new))
+
+
+def _eos(lab: Lab, given: GenerationConfig | None, fields: dict[str, Any]) -> tuple[int, ...]:
+    """Every EOS in use: the one given by name, else the given config's where it names any, else the model's."""
+    own = fields.get("eos_token_id", given.eos_token_id if given is not None else None)
     if own is None:
         return lab.spec.eos_ids
-    return own if isinstance(own, (list, tuple)) else (own,)
+    return tuple(own) if isinstance(own, (list, tuple)) else (own,)
+
+
+def _stop_strings(stop: str | Sequence[str] | None) -> list[str]:
+    words = [stop] if isinstance(stop, str) else list(stop or ())
+    wrong = [word for word in words if not isinstance(word, str) or not word]
+    if wrong or stop == "":
+        raise SfiError(f"stop string {wrong[0]!r} is not allowed; allowed: text of at least one character")
+    return words
+
+
+def _forced(force: Sequence[int], room: int, vocab_size: int) -> tuple[int, ...]:
+    try:
+        ids = tuple(int(token) for token in force)
+    except (TypeError, ValueError):
+        ids = (-1,)
+    if ids and (min(ids) < 0 or max(ids) >= vocab_size or len(ids) > room):
+        raise SfiError(
+            f"force takes up to {room} token ids from 0 to {vocab_size - 1} after this prompt; got {len(force)}"
+        )
+    return ids
 
 
 def _default_trace(model: str) -> Path:

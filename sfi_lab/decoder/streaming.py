@@ -10,39 +10,62 @@ _LONGEST_HOLD = 8  # tokens a broken character may span; after that it is really
 
 
 class TextStream:
-    """Decodes generated ids piece by piece; the pieces joined are the decoded whole, special tokens left out."""
+    """Decodes generated ids piece by piece; the pieces joined are the decoded whole, special tokens left out.
+
+    What might still become part of a character or the beginning of a stop string is held back until that is known, so a
+    piece once given never has to be taken back.
+    """
 
     def __init__(self, tokenizer: Any, stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, tuple(stop)
         self._ids: list[int] = []
         self._shown, self._context = 0, 0  # ids already turned into text, and where decoding starts for context
+        self._given = 0  # characters of the text already handed out
         self.text = ""
         self.stopped = False
 
     def push(self, token_id: int) -> str:
         """The text that this token completes (may be empty)."""
         self._ids.append(token_id)
-        before = self._decode(self._ids[self._context : self._shown])
-        now = self._decode(self._ids[self._context :])
+        before, now = self._decoded()
         if now.endswith(_BROKEN) and len(self._ids) - self._shown < _LONGEST_HOLD:
             return ""
-        self._context, self._shown = self._shown, len(self._ids)
-        return self._add(now[len(before) :])
+        self._add(now[len(before) :])
+        return self._give(len(self.text) - (0 if self.stopped else self._held()))
 
     def finish(self) -> str:
         """What was held back when the run ended."""
-        before = self._decode(self._ids[self._context : self._shown])
-        now = self._decode(self._ids[self._context :])
-        self._shown = len(self._ids)
-        return "" if self.stopped else self._add(now[len(before) :])
+        before, now = self._decoded()
+        self._add(now[len(before) :])
+        return self._give(len(self.text))
 
-    def _add(self, piece: str) -> str:
+    def _decoded(self) -> tuple[str, str]:
+        """Text of the context alone, and of context and new ids together."""
+        return self._decode(self._ids[self._context : self._shown]), self._decode(self._ids[self._context :])
+
+    def _add(self, piece: str) -> None:
+        if piece:  # ids without text (special tokens) are no context for a tokenizer that treats a text's start differently
+            self._context = self._shown
+        self._shown = len(self._ids)
+        if self.stopped:
+            return
         start = len(self.text)
         self.text += piece
         cuts = [cut for word in self._stop if (cut := self.text.find(word, max(0, start - len(word) + 1))) >= 0]
         if cuts:
             self.text, self.stopped = self.text[: min(cuts)], True
-            return self.text[start:]
+
+    def _held(self) -> int:
+        """Length of the text's end that may be the beginning of a stop string."""
+        longest = 0
+        for word in self._stop:
+            lengths = range(min(len(word) - 1, len(self.text)), longest, -1)
+            longest = next((n for n in lengths if self.text.endswith(word[:n])), longest)
+        return longest
+
+    def _give(self, until: int) -> str:
+        piece = self.text[self._given : until]
+        self._given = max(self._given, until)
         return piece
 
     def _decode(self, ids: list[int]) -> str:

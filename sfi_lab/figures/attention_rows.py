@@ -34,7 +34,9 @@ def two_sentences(trace: Trace, longest: int = 36) -> Stretch:
     decoded = trace.steps.filter(pl.col("route") != "prefill")
     sentence = decoded["query_sentence"].to_numpy()
     starts = np.flatnonzero(np.r_[True, sentence[1:] != sentence[:-1], True])
-    spans = [(a, c, b) for a, b, c in zip(starts, starts[1:], starts[2:], strict=False)] or [(0, len(sentence), len(sentence))]
+    spans = [(a, c, b) for a, b, c in zip(starts, starts[1:], starts[2:], strict=False)] or [
+        (0, len(sentence), len(sentence))
+    ]
     # both sides need some steps; among those the longest that fits
     first, last, _ = max(spans, key=lambda s: (min(s[2] - s[0], s[1] - s[2]) >= 6, min(s[1] - s[0], longest), -s[0]))
     last = min(last, first + longest)
@@ -48,7 +50,9 @@ def two_sentences(trace: Trace, longest: int = 36) -> Stretch:
     )  # fmt: skip
 
 
-def layer_map(material: Material, trace: Trace, stretch: Stretch, layer: int, kv_head: int | None, bins: int) -> np.ndarray:
+def layer_map(
+    material: Material, trace: Trace, stretch: Stretch, layer: int, kv_head: int | None, bins: int
+) -> np.ndarray:
     """Attention mass by step and bin of positions, mean over heads unless one is named: float32 [steps, bins].
 
     From recorded queries and keys exactly; else from the listed positions (the rest of the mass is left out).
@@ -60,7 +64,9 @@ def layer_map(material: Material, trace: Trace, stretch: Stretch, layer: int, kv
         steps = np.asarray(trace.decode_steps)[stretch.indices]
         found = supports(trace, [layer], steps=(int(steps[0]), int(steps[-1])))
         weights = np.zeros((len(steps), found.positions.shape[1], stretch.length + 1), np.float32)
-        np.put_along_axis(weights, found.positions.astype(np.int64), found.weights, axis=2)  # -1 lands in the spare column
+        np.put_along_axis(
+            weights, found.positions.astype(np.int64), found.weights, axis=2
+        )  # -1 lands in the spare column
         weights = weights[..., :-1]
         weights = weights[:, kv_head] if kv_head is not None else weights.mean(1)
     return _pooled(weights[:, : stretch.length], bins)

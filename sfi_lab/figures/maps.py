@@ -32,11 +32,15 @@ class Maps:
 
 
 def data(material: Material) -> Maps:
-    (trace, *_) = material.traces_with(lambda t: t.layers and len(t.decode_steps) > 1, "no trace with recorded support is there", RECORD)
+    (trace, *_) = material.traces_with(
+        lambda t: t.layers and len(t.decode_steps) > 1, "no trace with recorded support is there", RECORD
+    )
     stretch, layers = two_sentences(trace), _three(trace)
     maps = [layer_map(material, trace, stretch, layer, None, BINS) for layer in layers]
     complete = set(layers) <= set(trace.qk_layers)
-    return Maps(trace.meta["model"]["name"], stretch, layers, maps, trace.settings.recent, trace.meta["prompt_tokens"], complete)
+    return Maps(
+        trace.meta["model"]["name"], stretch, layers, maps, trace.settings.recent, trace.meta["prompt_tokens"], complete
+    )
 
 
 def _three(trace: Trace) -> list[int]:
@@ -52,7 +56,10 @@ def draw(found: Maps) -> Figure:
     for mark, layer, mass, at in zip("abc", found.layers, found.maps, axes, strict=False):
         style.letter(at, mark, f"layer {layer}")
         image = at.imshow(
-            np.maximum(mass, FLOOR), norm=LogNorm(FLOOR, 1), aspect="auto", extent=(0, found.stretch.length, steps - 0.5, -0.5)
+            np.maximum(mass, FLOOR),
+            norm=LogNorm(FLOOR, 1),
+            aspect="auto",
+            extent=(0, found.stretch.length, steps - 0.5, -0.5),
         )
         for end in found.stretch.ends:
             at.axhline(end + 0.5, color="white", linewidth=1.2)

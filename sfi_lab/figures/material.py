@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import polars as pl
 
 from sfi_lab.analysis import LayerReplay
 from sfi_lab.errors import SfiError
+from sfi_lab.settings import Settings
 from sfi_lab.trace import Trace
 
 
@@ -23,12 +25,32 @@ class Missing(SfiError):
         self.what, self.command = what, command
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A result table and where it was."""
+
+    frame: pl.DataFrame
+    path: Path
+
+    @property
+    def study(self) -> dict[str, Any]:
+        """What the study beside it was run on (model, prompts, settings …); empty if there is no study.json."""
+        described = self.path.parent / "study.json"
+        return json.loads(described.read_text(encoding="utf-8")) if described.is_file() else {}
+
+    def said(self) -> str:
+        """Model and settings of the study, for captions."""
+        if not self.study:
+            return f"table {self.path.stem}"
+        return f"{self.study['model']}, {Settings.from_dict(self.study['settings']).to_code()}"
+
+
 RECORD = "sfi-lab generate --prompt-file data/prompts/story_ferry.md --chat --k 96 --recent 64 --record audit+qk --trace TRACE"
 
 
 @dataclass
 class Material:
-    """Traces and Parquet tables. Figures ask `traces_with` and `table`; what they got is listed in `used`."""
+    """Traces and Parquet tables. Figures ask `traces_with`, `table` and `rows`; what they got is listed in `used`."""
 
     traces: tuple[Trace, ...] = ()
     files: tuple[Path, ...] = ()
@@ -52,7 +74,9 @@ class Material:
         if not opened:
             opened = [Trace.open(path) for path in inside]
         if not opened and not files:
-            raise SfiError("figures are made from recordings and results: name a trace folder, or --results with a folder of tables")
+            raise SfiError(
+                "figures are made from recordings and results: name a trace folder, or --results with a folder of tables"
+            )
         return cls(tuple(opened), tuple(files))
 
     def view(self) -> Material:
@@ -71,26 +95,42 @@ class Material:
 
     def with_queries(self) -> tuple[Trace, ...]:
         """Traces recorded with "+qk" that took the sparse path at least once."""
-        return self.traces_with(lambda t: t.qk_layers and _was_sparse(t), "no trace with queries and keys of a sparse run is there")
+        return self.traces_with(
+            lambda t: t.qk_layers and _was_sparse(t), "no trace with queries and keys of a sparse run is there"
+        )
 
-    def table(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> pl.DataFrame:
-        """All rows of every result table that has these columns (and pass `keep`), with its file's name as "source"."""
-        frames = []
+    def table(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> Found:
+        """The first result table, by path, that has these columns (and rows that pass `keep`); Missing if none has."""
+        for path, frame in self._matching(columns, keep):
+            self._use([path])
+            return Found(frame, path)
+        raise Missing(what, command)
+
+    def rows(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> pl.DataFrame:
+        """The rows of all such tables, one below the other, with the file's name as "source"."""
+        found = [
+            (path, frame.with_columns(pl.lit(path.stem).alias("source")))
+            for path, frame in self._matching(columns, keep)
+        ]
+        if not found:
+            raise Missing(what, command)
+        self._use([path for path, _ in found])
+        return pl.concat([frame for _, frame in found], how="diagonal_relaxed")
+
+    def _matching(self, columns: Sequence[str], keep: pl.Expr | None) -> Iterator[tuple[Path, pl.DataFrame]]:
         for file in self.files:
             frame = self.keep(("table", file), lambda file=file: _read(file))
             if set(columns) <= set(frame.columns):
                 chosen = frame if keep is None else frame.filter(keep)
                 if chosen.height:
-                    frames.append(chosen.with_columns(pl.lit(file.stem).alias("source")))
-                    self._use([file])
-        if not frames:
-            raise Missing(what, command)
-        return pl.concat(frames, how="diagonal_relaxed")
+                    yield file, chosen
 
     def replay(self, trace: Trace, layer: int, output_error: bool = False) -> LayerReplay:
         """A layer's replay, made once: with its attention-output error it answers everything, so that one serves both."""
         ready = self._kept.get(("replay", trace.path, layer, True))
-        return ready or self.keep(("replay", trace.path, layer, output_error), lambda: LayerReplay(trace, layer, output_error))
+        return ready or self.keep(
+            ("replay", trace.path, layer, output_error), lambda: LayerReplay(trace, layer, output_error)
+        )
 
     def keep(self, key: Any, make: Callable[[], Any]) -> Any:
         """A result that several figures share, computed on first use."""

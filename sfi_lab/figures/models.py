@@ -34,7 +34,9 @@ class ModelMaps:
 
 
 def data(material: Material) -> list[ModelMaps]:
-    traces = material.traces_with(lambda t: t.layers and len(t.decode_steps) > 1, "no trace with recorded support is there", RECORD)
+    traces = material.traces_with(
+        lambda t: t.layers and len(t.decode_steps) > 1, "no trace with recorded support is there", RECORD
+    )
     first = {}  # the first trace of each model
     for trace in traces:
         first.setdefault(trace.meta["model"]["name"], trace)
@@ -46,7 +48,10 @@ def _model(material: Material, name: str, trace: Trace, most: int) -> ModelMaps:
     layers = sorted({trace.layers[round(i * (len(trace.layers) - 1) / (COLUMNS - 1))] for i in range(COLUMNS)})
     heads = list(range(min(most, trace.kv_heads)))
     stretch = two_sentences(trace, STEPS)
-    maps = [[layer_map(material, trace, stretch, layer, head if most > 1 else None, BINS) for layer in layers] for head in heads]
+    maps = [
+        [layer_map(material, trace, stretch, layer, head if most > 1 else None, BINS) for layer in layers]
+        for head in heads
+    ]
     complete = [layer in trace.qk_layers for layer in layers]
     return ModelMaps(name, layers, heads, trace.kv_heads, stretch, maps, complete, trace.meta["top"])
 
@@ -61,7 +66,10 @@ def draw(found: list[ModelMaps]) -> Figure:
         for column, (at, layer, mass) in enumerate(zip(line, model.layers, model.maps[i], strict=False)):
             steps = len(model.stretch.indices)
             image = at.imshow(
-                np.maximum(mass, FLOOR), norm=LogNorm(FLOOR, 1), aspect="auto", extent=(0, model.stretch.length, steps, 0)
+                np.maximum(mass, FLOOR),
+                norm=LogNorm(FLOOR, 1),
+                aspect="auto",
+                extent=(0, model.stretch.length, steps, 0),
             )
             for end in model.stretch.ends:
                 at.axhline(end + 1, color="white", linewidth=0.8)
@@ -93,7 +101,11 @@ def _short(name: str) -> str:
 def caption(found: list[ModelMaps]) -> str:
     what = "; ".join(
         f"{m.name}: {len(m.stretch.indices)} steps over {m.stretch.length} positions in {BINS} columns at most, "
-        + (f"KV heads {', '.join(map(str, m.heads))} of {m.kv_heads}" if len(m.maps) > 1 else f"mean of {m.kv_heads} KV heads")
+        + (
+            f"KV heads {', '.join(map(str, m.heads))} of {m.kv_heads}"
+            if len(m.maps) > 1
+            else f"mean of {m.kv_heads} KV heads"
+        )
         for m in found
     )
-    return f"Attention by step (downwards) and position. {what}. Dashed lines: a sentence ends. \"top n\": only the n heaviest positions of each step were recorded."
+    return f'Attention by step (downwards) and position. {what}. Dashed lines: a sentence ends. "top n": only the n heaviest positions of each step were recorded.'

@@ -33,7 +33,9 @@ class Reselected:
 Change = Callable[[Settings], Settings]
 
 
-def reselected(material: Material, traces: Sequence[Trace], change: Change, fast_only: bool = True, error: bool = True) -> Reselected:
+def reselected(
+    material: Material, traces: Sequence[Trace], change: Change, fast_only: bool = True, error: bool = True
+) -> Reselected:
     """The traces under `change(their settings)`. fast_only: only steps that the change and the recording both make fast."""
     parts = [_one(material, trace, change(trace.settings), fast_only, error) for trace in traces]
     if len(parts) == 1:

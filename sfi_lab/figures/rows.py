@@ -39,3 +39,8 @@ def dots(at: Axes, rows: Sequence[Row], color: str = style.WITHIN, labels: bool 
 def zero_line(at: Axes) -> None:
     """Where there is no difference."""
     at.axvline(0, color=style.FAINT, linewidth=0.7, zorder=0)
+
+
+def in_points(e: Estimate) -> Estimate:
+    """A share in percent, a difference of shares in points of a hundred."""
+    return Estimate(100 * e.value, 100 * e.low, 100 * e.high, e.p, e.n)

@@ -90,11 +90,11 @@ def new(width: float, height: float) -> Figure:
     return figure
 
 
-def rendered(figure: Figure, form: str) -> bytes:
+def rendered(figure: Figure, form: str, dpi: int = DPI) -> bytes:
     """The figure as a file of one of `FORMATS`; the same figure gives the same bytes."""
     out = io.BytesIO()
     with styled():
-        figure.savefig(out, format=form, metadata=_METADATA[form])
+        figure.savefig(out, format=form, metadata=_METADATA[form], dpi=dpi)
     return out.getvalue()
 
 

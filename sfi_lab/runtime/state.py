@@ -65,12 +65,18 @@ class Rules:
             settings.recent_mode == "pinned",
         )  # fmt: skip
 
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """The numbers that may change between captured steps: sink, recent, K, T_max, period, min_gap, cooldown."""
+        return (self.sink, self.recent, self.k, self.t_max, self.period, self.min_gap, self.cooldown)
+
 
 class BatchState:
     """The table int32 [len(FIELDS), B], one view a field, and what the device reports to the host."""
 
-    def __init__(self, batch: int, device: torch.device, history: int) -> None:
+    def __init__(self, batch: int, device: torch.device, history: int, rules: Rules) -> None:
         self.batch = batch
+        self.limits = torch.tensor(rules.limits, dtype=torch.int32, device=device)  # captured steps read them anew
         self.table = torch.zeros(len(FIELDS), batch, dtype=torch.int32, device=device)
         self.tokens = torch.zeros(batch, dtype=torch.int32, device=device)  # fed by the coming step
         self.logprobs = torch.zeros(batch, dtype=torch.float32, device=device)

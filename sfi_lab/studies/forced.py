@@ -46,7 +46,7 @@ class LayerView:
 
 
 class Reading(Protocol):
-    """What decode steps read: implemented by `SlowFast`, `Oracle` and `WindowOnly`."""
+    """What decode steps read: implemented by `SlowFast`, `Oracle` and `Everything`."""
 
     def mask(self, view: LayerView) -> Tensor:
         """bool [H_kv, n, T], True where a step may look; causality is applied by the caller."""
@@ -107,6 +107,14 @@ class Oracle:
                 best = mean[:, i, self.sink : end].topk(min(self.k, end - self.sink), dim=-1).indices
                 mask[:, i].scatter_(1, best + self.sink, True)
         return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Every step reads the whole prefix, by the arithmetic of the sparse rules: dense attention's noise floor."""
+
+    def mask(self, view: LayerView) -> Tensor:
+        return torch.ones(view.weights[:, 0].shape, dtype=torch.bool)
 
 
 def window_only(sink: int, recent: int) -> Oracle:

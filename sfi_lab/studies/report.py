@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from sfi_lab.settings import Settings
+
 
 def table(frame: pl.DataFrame, digits: int = 3, headings: dict[str, str] | None = None) -> str:
     """A Markdown table; floats with `digits` decimals, missing values as a dash."""
@@ -39,6 +41,12 @@ def document(title: str, parts: Sequence[tuple[str, str]], machine: dict, comman
     return f"# {title}\n\n{body}\n\n## Where and how\n\n{facts}\n\n    {command or command_line()}\n"
 
 
+def code(settings: Settings) -> str:
+    """The settings as an expression, said as changes to the paper's preset (a tuned run is no variant of `dense`)."""
+    changed = ", ".join(f"{name}={new!r}" for name, (_, new) in Settings.paper().diff(settings).items())
+    return f"Settings.paper({changed})"
+
+
 def command_line() -> str:
     """The command that is running, as one would type it."""
     program = "sfi-lab" if "sfi" in sys.argv[0] or sys.argv[0].endswith("__main__.py") else sys.argv[0].rsplit("/", 1)[-1]
@@ -49,5 +57,6 @@ def _cell(value: object, digits: int) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.{digits}f}"
+        tiny = value != 0 and abs(value) < 0.5 * 10.0**-digits
+        return f"{value:.1e}" if tiny and digits else f"{value:.{digits}f}"
     return str(value).replace("|", "\\|").replace("\n", "⏎")

@@ -18,6 +18,9 @@ from sfi_lab.settings import Settings
 from sfi_lab.trace.parts import parts
 from sfi_lab.trace.schema import FORMAT, SCHEMA_VERSION, TABLES
 
+# what viewers rely on; a folder whose meta.json lacks one of these is no trace of ours
+_META = ("settings", "record", "finished", "stop_reason", "top", "support_layers", "qk_layers", "prompt_tokens", "model")
+
 
 class Trace:
     """A recorded run. Open with `Trace.open(path)`; nothing here needs the model.
@@ -51,6 +54,9 @@ class Trace:
             raise SfiError(
                 f"{root} has trace schema {version}; this sfi_lab reads up to {SCHEMA_VERSION}: update sfi_lab"
             )
+        lacking = [name for name in _META if name not in meta]
+        if lacking:
+            raise SfiError(f"{root / 'meta.json'} is damaged: it has no {lacking[0]!r}")
         trace = cls(root, meta)
         trace._check_parts()
         return trace
@@ -190,6 +196,7 @@ class Trace:
         return int(self.steps["position"].max()) + 1
 
     def _check_parts(self) -> None:
+        """Every part up to the last steps is there and whole; later ones belong to a flush that was cut short."""
         if not parts(self.path, "steps"):
             raise SfiError(f"{self.path} has no finished step: the run ended before its first flush")
         for table, schema in TABLES.items():
@@ -201,6 +208,26 @@ class Trace:
                 missing = [name for name in schema if name not in columns]
                 if missing:
                     raise SfiError(f"{part} is not a {table} table of this schema: column {missing[0]!r} is missing")
+
+        for part in parts(self.path, "qk", "safetensors"):
+            try:
+                with safe_open(part, framework="pt"):
+                    pass  # opening compares the header with the file's length
+            except (OSError, SafetensorError) as error:
+                raise SfiError(f"{part} is damaged or truncated: {error}") from None
+        self._check_complete()
+
+    def _check_complete(self) -> None:
+        steps = parts(self.path, "steps")
+        tables = ["steps", "tokens", *["support"] * bool(self.layers), *["qk"] * bool(self.qk_layers)]
+        for table in tables:
+            suffix = "safetensors" if table == "qk" else "parquet"
+            have = {part.stem for part in parts(self.path, table, suffix)}
+            if table == "support" and pl.scan_parquet(steps[0]).select(pl.len()).collect().item() == 1:
+                have.add("part-00000")  # a run of one token: the prompt's forward has no support
+            for number in range(int(steps[-1].stem.removeprefix("part-")) + 1):
+                if f"part-{number:05d}" not in have:
+                    raise SfiError(f"{self.path / table / f'part-{number:05d}.{suffix}'} is missing: the trace is incomplete")
 
     def _scan(self, table: str) -> pl.LazyFrame:
         files = parts(self.path, table)

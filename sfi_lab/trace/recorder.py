@@ -40,11 +40,16 @@ class Recorder:
         self._once: dict[str, Tensor] = {}  # tensors that the next part carries and no other
         self._scaled: set[int] = set()
         self._closed = False
+        if root.exists() and not root.is_dir():
+            raise SfiError(f"trace folder {root} is a file; give the name of a new folder")
         if root.exists() and any(root.iterdir()):
             raise SfiError(
                 f"trace folder {root} exists and is not empty; give a new folder, nothing recorded is overwritten"
             )
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SfiError(f"trace folder {root} can't be made: {error.strerror}") from None
         self.meta = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -122,7 +127,7 @@ class Recorder:
 
     def flush(self, caches: list[Any]) -> None:
         """Writes everything gathered since the last flush; `caches` are the layers' full caches (for keys and values)."""
-        if not self._steps and not self._tokens:
+        if not self._steps:  # a run stopped before its first step was whole has nothing to show
             return
         if self._tokens:
             write_table(self.root, "tokens", self._part, pl.DataFrame(self._tokens, schema=TOKENS))
@@ -154,8 +159,8 @@ class Recorder:
             tensors[f"v.{layer}"] = cache.v[:, self._kv_written :].transpose(0, 1)
             if queries:
                 tensors[f"q.{layer}"] = torch.stack(queries)
-            self._queries[layer] = []
-        tensors |= self._once
+        write_tensors(self.root, self._part, tensors | self._once)
+        # forgotten only now: an interrupt while writing must not cost what a second try can still write
+        self._queries = {layer: [] for layer in self._queries}
         self._once = {}
         self._kv_written = next((caches[layer].length for layer in self._queries), 0)
-        write_tensors(self.root, self._part, tensors)

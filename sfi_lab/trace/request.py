@@ -14,6 +14,9 @@ _PACKED_SHARE = (
     0.7  # Parquet with zstd keeps about this share of ids and half-precision weights (measured on the demo trace)
 )
 
+_SELECTED_BYTES = 2.5  # a selected position in the selection table, packed
+_STEP_BYTES = 330  # a row of the steps table; its 30 columns come in parts of 32 rows
+_TOKEN_BYTES = 16  # a row of the tokens table
 
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
@@ -61,16 +64,33 @@ class RecordRequest:
         return self.level == "audit"
 
     def estimate(
-        self, prompt: int, new: int, query_heads: int, kv_heads: int, head_dim: int, itemsize: int
+        self,
+        prompt: int,
+        new: int,
+        query_heads: int,
+        kv_heads: int,
+        head_dim: int,
+        itemsize: int,
+        read: int | None = None,
+        selected: float = 0.0,
     ) -> dict[str, int]:
-        """Bytes the trace will take, by part: {"support": …, "qk": …, "total": …}. Lengths in tokens, itemsize in bytes."""
-        lists = 2 if self.audit else 1
-        rows = new * len(self.support_layers) * kv_heads
-        support = int(rows * (16 + lists * self.top * (4 + 2)) * _PACKED_SHARE) if self.on else 0
+        """Bytes the trace will take, by part: {"support": …, "qk": …, "tables": …, "total": …}.
+
+        Lengths in tokens, itemsize in bytes. read: keys that a fast step reads (None: at least `top`). selected:
+        positions selected at a refresh, divided by the steps between two refreshes. "support" holds the selection too,
+        since both grow with the recorded layers.
+        """
+        if not self.on:
+            return {"support": 0, "qk": 0, "tables": 0, "total": 0}
+        listed = self.top if read is None else min(self.top, read)
+        listed += min(self.top, prompt + new) if self.audit else 0
+        row = (16 + listed * (4 + 2)) * _PACKED_SHARE + selected * _SELECTED_BYTES
+        support = int(new * len(self.support_layers) * kv_heads * row)
         keys = (prompt + new) * kv_heads * 2 * head_dim
         queries = new * query_heads * head_dim
         qk = len(self.qk_layers) * (keys + queries) * itemsize
-        return {"support": support, "qk": qk, "total": support + qk}
+        tables = new * _STEP_BYTES + (prompt + new) * _TOKEN_BYTES
+        return {"support": support, "qk": qk, "tables": tables, "total": support + qk + tables}
 
     def check_budget(self, estimate: dict[str, int], budget: int) -> None:
         """Raises SfiError with the number of layers that would fit if the estimate passes the budget (bytes)."""
@@ -84,14 +104,20 @@ class RecordRequest:
         )
         key = "qk" if part == "qk_layers" else "support"
         other = total - estimate[key]
-        fits = int((budget - other) * len(layers) / estimate[key]) if budget > other else 0
-        advice = (
-            f"record fewer layers ({part}: about {fits} of {len(layers)} fit)"
-            if fits
-            else f"record fewer layers (record_layers and qk_layers), fewer positions a step (record_top = {self.top}) or fewer tokens"
-        )
+        fits = int((budget - other) * len(layers) / estimate[key]) if budget > other and estimate[key] else 0
+        fixed = estimate["tables"]
+        both = int((budget - fixed) * len(self.support_layers) / (total - fixed)) if budget > fixed < total else 0
+        if fits:
+            advice = f"record fewer layers ({part}: about {fits} of {len(layers)} fit)"
+        elif both and set(self.qk_layers) in (set(), set(self.support_layers)):
+            advice = f"record fewer layers (record_layers: about {both} of {len(self.support_layers)} fit)"
+        else:
+            advice = (
+                "record fewer layers (record_layers and qk_layers), "
+                f"fewer positions a step (record_top = {self.top}) or fewer tokens"
+            )
         raise SfiError(
-            f"this recording would take about {total / 1e9:.2f} GB, over the budget of {budget / 1e9:.2f} GB; {advice}, "
+            f"this recording would take about {_size(total)}, over the budget of {_size(budget)}; {advice}, "
             "or raise trace_budget"
         )
 
@@ -99,13 +125,20 @@ class RecordRequest:
 def _checked_layers(name: str, layers: Sequence[int] | None, allowed: Sequence[int]) -> tuple[int, ...]:
     if layers is None:
         return tuple(allowed)
-    chosen = tuple(sorted({int(layer) for layer in layers}))
+    try:
+        chosen = tuple(sorted({int(layer) for layer in layers}))
+    except (TypeError, ValueError):
+        raise SfiError(f"{name} = {layers!r} is not allowed; allowed: a list of layer numbers") from None
     wrong = [layer for layer in chosen if layer not in allowed]
     if wrong or not chosen:
         raise SfiError(
             f"{name} = {list(layers)} is not allowed; allowed: layers with full attention that are recorded, {_span(allowed)}"
         )
     return chosen
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
 
 
 def _span(layers: Sequence[int]) -> str:

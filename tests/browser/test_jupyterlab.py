@@ -60,6 +60,8 @@ def wait_for_paint(page, before):
 
 
 def reset(page):
+    page.click("[data-preset=released]")
+    page.wait_for_selector("[data-preset=recorded][aria-pressed=false]")
     page.click("[data-preset=recorded]")
     page.wait_for_selector("[data-preset=recorded][aria-pressed=true]")
 

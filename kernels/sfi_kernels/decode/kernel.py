@@ -50,22 +50,35 @@ def attend(q, k, v, valid, m, l, acc, scale, cap,
 
 
 @triton.jit
-def load_page_tile(
-    K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d,
-    H: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, BLOCK_N: tl.constexpr,
+def load_tile(
+    K_PAGES, V_PAGES, PACKED_K, PACKED_V, packed_row, packed, paged, table, page, t, h, position, valid, n, d,
+    H: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, BLOCK_N: tl.constexpr, HAS_PACKED: tl.constexpr,
 ):  # fmt: skip
-    """K and V of tile t, [BN, BD] each; rows that are not valid give zeros. `page` is used where a tile fits a page."""
+    """K and V of tile t of packed memory (`packed`, scalar) or of the pages (`paged`, its opposite, [BN]); [BN, BD] each.
+
+    Rows that are not valid give zeros. One load serves both sources, so prefetching runs on across their border.
+    """
     mask = valid[:, None] & (d < D)[None, :]
-    if PAGE >= BLOCK_N:  # one table entry, one contiguous block
+    if PAGE >= BLOCK_N:  # one table entry (`page`), one contiguous block
         at = ((page.to(tl.int64) * H + h) * PAGE + (t % (PAGE // BLOCK_N)) * BLOCK_N) * D
-        k = tl.load(K_PAGES + at + (n[:, None] * D + d[None, :]), mask=mask, other=0.0)
-        v = tl.load(V_PAGES + at + (n[:, None] * D + d[None, :]), mask=mask, other=0.0)
+        k_at = K_PAGES + at
+        v_at = V_PAGES + at
+        if HAS_PACKED:
+            at = (packed_row + t * BLOCK_N) * D
+            k_at = tl.multiple_of(tl.where(packed, PACKED_K + at, k_at), 16)
+            v_at = tl.multiple_of(tl.where(packed, PACKED_V + at, v_at), 16)
+        tile = n[:, None] * D + d[None, :]
     else:
-        pages = tl.load(table + position // PAGE, mask=valid, other=0).to(tl.int64)
-        rows = ((pages * H + h) * PAGE + position % PAGE)[:, None] * D + d[None, :]
-        k = tl.load(K_PAGES + rows, mask=mask, other=0.0)
-        v = tl.load(V_PAGES + rows, mask=mask, other=0.0)
-    return k, v
+        pages = tl.load(table + position // PAGE, mask=valid & paged, other=0).to(tl.int64)
+        rows = (pages * H + h) * PAGE + position % PAGE
+        k_at = (K_PAGES + rows * D)[:, None]
+        v_at = (V_PAGES + rows * D)[:, None]
+        if HAS_PACKED:
+            rows = packed_row + position
+            k_at = tl.where(packed, (PACKED_K + rows * D)[:, None], k_at)
+            v_at = tl.where(packed, (PACKED_V + rows * D)[:, None], v_at)
+        tile = d[None, :]
+    return tl.load(k_at + tile, mask=mask, other=0.0), tl.load(v_at + tile, mask=mask, other=0.0)
 
 
 @triton.jit
@@ -163,20 +176,14 @@ def decode_kernel(
     acc = tl.zeros([BLOCK_G, BLOCK_D], tl.float32)
     mj = tl.full([BLOCK_G], float("-inf"), tl.float32)
     lj = tl.zeros([BLOCK_G], tl.float32)
-    tile = n[:, None] * D + d[None, :]
-
+    packed_begin = 0
+    packs = 0
+    count = 0
     if HAS_PACKED:
         packed_begin = tl.load(row + 1)
-        packed_end = tl.load(row + 2)
+        packs = tl.load(row + 2) - packed_begin
         count = tl.load(COUNTS + b * H + h)
-        base = (b64 * H + h) * packed_rows * D
-        for t in range(packed_begin, packed_end):
-            valid = t * BLOCK_N + n < count
-            mask = valid[:, None] & in_d
-            at = base + t * BLOCK_N * D
-            k = tl.load(PACKED_K + at + tile, mask=mask, other=0.0)
-            v = tl.load(PACKED_V + at + tile, mask=mask, other=0.0)
-            _, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
+    packed_row = (b64 * H + h) * packed_rows
 
     table = TABLES + b64 * stride_table
     main_begin = page_begin
@@ -187,15 +194,21 @@ def decode_kernel(
         main_begin = tl.minimum(tl.maximum(page_begin, (sink + BLOCK_N - 1) // BLOCK_N), page_end)
         main_end = tl.maximum(tl.minimum(page_end, score_end // BLOCK_N), main_begin)
     page = page_of(table, main_begin, main_begin < main_end, PAGE, BLOCK_N)
-    for t in range(main_begin, main_end):
+    for u in range(main_begin - packs, main_end):  # the packed tiles come first
+        packed = u < main_begin
+        paged = u + 0 * n >= main_begin
+        t = tl.where(packed, u - main_begin + packs + packed_begin, u)
         position = t * BLOCK_N + n
-        valid = (position < length) & (position >= low)
-        following = page_of(table, t + 1, t + 1 < main_end, PAGE, BLOCK_N)
-        k, v = load_page_tile(K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d, H, D, PAGE, BLOCK_N)
-        page = following
+        valid = (position < tl.where(packed, count, length)) & (position >= tl.where(packed, 0, low))
+        following = page_of(table, u + 1, (u >= main_begin) & (u + 1 < main_end), PAGE, BLOCK_N)
+        k, v = load_tile(
+            K_PAGES, V_PAGES, PACKED_K, PACKED_V, packed_row, packed, paged, table, page, t, h, position, valid, n, d,
+            H, D, PAGE, BLOCK_N, HAS_PACKED,
+        )  # fmt: skip
+        page = tl.where(packed, page, following)
         s, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
         if HAS_SCORES:
-            tl.store(score_row + position[None, :], s.to(SCORES.dtype.element_ty), mask=in_g)
+            tl.store(score_row + position[None, :], s.to(SCORES.dtype.element_ty), mask=in_g & paged[None, :])
     if HAS_SCORES:
         some = main_begin < main_end
         mj = tl.where(some, m, float("-inf"))
@@ -208,7 +221,10 @@ def decode_kernel(
             position = t * BLOCK_N + n
             valid = (position < length) & (position >= low)
             following = page_of(table, edge_tile(e + 1, left, page_begin, main_end), e + 1 < edges, PAGE, BLOCK_N)
-            k, v = load_page_tile(K_PAGES, V_PAGES, table, page, t, h, position, valid, n, d, H, D, PAGE, BLOCK_N)
+            k, v = load_tile(
+                K_PAGES, V_PAGES, PACKED_K, PACKED_V, packed_row, False, valid, table, page, t, h, position, valid, n, d,
+                H, D, PAGE, BLOCK_N, False,
+            )  # fmt: skip
             page = following
             s, m, l, acc = attend(q, k, v, valid, m, l, acc, scale, cap, HAS_CAP, UPCAST, PRECISION)
             candidate = valid & (position >= sink) & (position < score_end)

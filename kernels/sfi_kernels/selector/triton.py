@@ -1,9 +1,8 @@
-"""The selector's score on the device: three or four launches, each one pass over its input.
+"""The selector's score on the device: two or three launches, each one pass over its input.
 
     lse       per row and chunk: running max and sum of the logits       (skipped when the dense kernel gave the LSE)
-    evidence  f before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
-    fuse      λ from those sums, z
-    adjust    window maximum, softmax over the heads -> z_adj
+    evidence  f and r before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
+    adjust    λ from those sums, z, window maximum, softmax over the heads -> z_adj
 """
 
 import torch
@@ -52,7 +51,7 @@ def log_prior(norm, j, n, gamma_w, beta, power, eta, position_weight):
 
 @triton.jit
 def evidence_kernel(
-    LOGITS, NORMS, N, ACTIVE, PART, LSE, F, SUMS,
+    LOGITS, NORMS, N, ACTIVE, PART, LSE, F, RU, SUMS,
     stride_b, stride_h, stride_r, stride_nb, stride_nh, stride_fb, stride_fh, chunks, lse_chunks,
     alpha, gamma_w, beta, power, eta, position_weight,
     H: tl.constexpr, R: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_J: tl.constexpr, LSE_J: tl.constexpr,
@@ -94,7 +93,9 @@ def evidence_kernel(
     norm = tl.load(NORMS + b.to(tl.int64) * stride_nb + (head % H).to(tl.int64) * stride_nh + j, mask=readable, other=1.0)
     r_un = tl.exp(log_prior(norm.to(tl.float32), j, n, gamma_w, beta, power, eta, position_weight))
     r_un = tl.where(inside, r_un, 0.0)
-    tl.store(F + b.to(tl.int64) * stride_fb + (head % H).to(tl.int64) * stride_fh + j, f, mask=readable)
+    row = b.to(tl.int64) * stride_fb + (head % H).to(tl.int64) * stride_fh
+    tl.store(F + row + j, f, mask=readable)
+    tl.store(RU + row + j, r_un, mask=readable)
     sums = SUMS + head * chunks + c
     plane = tl.num_programs(1) * chunks
     tl.store(sums, tl.sum(f, 0))
@@ -105,54 +106,25 @@ def evidence_kernel(
 
 
 @triton.jit
-def total(SUMS, plane, head, chunks, k, used):
-    """Sum over chunks of one plane of SUMS for one head."""
-    return tl.sum(tl.load(SUMS + plane + head * chunks + k, mask=used, other=0.0), 0)
+def total(SUMS, plane, rows, chunks, k, used):
+    """Sum over chunks of one plane of SUMS for every head -> [BLOCK_H]."""
+    return tl.sum(tl.load(SUMS + plane + rows[:, None] * chunks + k[None, :], mask=used, other=0.0), 1)
 
 
 @triton.jit
-def fuse_kernel(
-    F, NORMS, N, ACTIVE, SUMS, Z, LAM_OUT,
-    stride_fb, stride_fh, stride_nb, stride_nh, stride_zb, stride_zh, chunks,
-    gamma_w, beta, power, eta, position_weight, lam_fixed, lam_clip,
-    H: tl.constexpr, BLOCK_J: tl.constexpr, BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr,
-    STORE_ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
-):  # fmt: skip
-    """λ from the five sums, then z = log((1-λ) f + λ r + ε); Z may be F; grid (chunks, B * H)."""
-    c = tl.program_id(0)
-    head = tl.program_id(1)
-    b = head // H
-    n = tl.load(N + b)
-    if c * BLOCK_J >= n:
-        return
-    if HAS_ACTIVE:
-        if tl.load(ACTIVE + b) == 0:
-            return
-    k = tl.arange(0, BLOCK_C)
-    used = k * CHUNK_J < n
-    plane = tl.num_programs(1) * chunks
-    sf = total(SUMS, 0, head, chunks, k, used)
-    sr = total(SUMS, plane, head, chunks, k, used)
-    lam = lam_fixed
+def fusion_weights(SUMS, rows, real, plane, chunks, k, used, lam_fixed, lam_clip, LAM_AUTO: tl.constexpr):
+    """(λ, factor on f, factor on r) of every head: λ = clip((‖f‖² - f·r) / ‖f - r‖², 0, λ_clip), factors (1-λ)/Σf, λ/Σr."""
+    sf = tl.where(real, total(SUMS, 0, rows, chunks, k, used), 1.0)
+    sr = tl.where(real, total(SUMS, plane, rows, chunks, k, used), 1.0)
+    lam = tl.zeros_like(sf) + lam_fixed
     if LAM_AUTO:
-        ff = total(SUMS, 2 * plane, head, chunks, k, used) / (sf * sf)
-        fr = total(SUMS, 3 * plane, head, chunks, k, used) / (sf * sr)
-        rr = total(SUMS, 4 * plane, head, chunks, k, used) / (sr * sr)
+        ff = total(SUMS, 2 * plane, rows, chunks, k, used) / (sf * sf)
+        fr = total(SUMS, 3 * plane, rows, chunks, k, used) / (sf * sr)
+        rr = total(SUMS, 4 * plane, rows, chunks, k, used) / (sr * sr)
         denominator = ff - 2.0 * fr + rr
         lam = tl.where(denominator > 0.0, (ff - fr) / tl.maximum(denominator, 1e-30), 0.0)
         lam = tl.minimum(tl.maximum(lam, 0.0), lam_clip)
-    if HAS_LAM_OUT:
-        if c == 0:
-            tl.store(LAM_OUT + head, lam)
-    j = c * BLOCK_J + tl.arange(0, BLOCK_J)
-    readable = j < round_up(n, ROUND)
-    b64 = b.to(tl.int64)
-    h64 = (head % H).to(tl.int64)
-    f = tl.load(F + b64 * stride_fb + h64 * stride_fh + j, mask=readable, other=0.0)
-    norm = tl.load(NORMS + b64 * stride_nb + h64 * stride_nh + j, mask=readable, other=1.0).to(tl.float32)
-    r = tl.exp(log_prior(norm, j, n, gamma_w, beta, power, eta, position_weight))
-    z = tl.log(((1.0 - lam) / sf) * f + (lam / sr) * r + EPS)
-    tl.store(Z + b64 * stride_zb + h64 * stride_zh + j, z, mask=j < round_up(n, STORE_ROUND))
+    return lam, (1.0 - lam) / sf, lam / sr
 
 
 @triton.jit
@@ -161,17 +133,21 @@ def larger(a, b):
 
 
 @triton.jit
-def load_z(row, j, mask, n, ROUND: tl.constexpr):
-    """z at candidates j; -inf outside 0 .. n - 1."""
-    z = tl.load(row + j, mask=mask & (j >= 0) & (j < round_up(n, ROUND)), other=float("-inf"))
-    return tl.where(j < n, z, float("-inf"))
+def fused(F, RU, row, j, mask, n, on_f, on_r, ROUND: tl.constexpr):
+    """z = log((1-λ) f + λ r + ε) at candidates j; -inf outside 0 .. n - 1."""
+    mask = mask & (j >= 0) & (j < round_up(n, ROUND))
+    f = tl.load(F + row + j, mask=mask, other=0.0)
+    r = tl.load(RU + row + j, mask=mask, other=0.0)
+    return tl.where(mask & (j < n), tl.log(on_f * f + on_r * r + EPS), float("-inf"))
 
 
 @triton.jit
 def adjust_kernel(
-    Z, N, ACTIVE, OUT, stride_zb, stride_zh, stride_ob, stride_oh, nms_strength, exclusivity, inverse_temperature,
+    F, RU, N, ACTIVE, SUMS, OUT, LAM_OUT, stride_fb, stride_fh, stride_ob, stride_oh, chunks,
+    lam_fixed, lam_clip, nms_strength, exclusivity, inverse_temperature,
     H: tl.constexpr, BLOCK_H: tl.constexpr, BLOCKS: tl.constexpr, SPAN: tl.constexpr, RADIUS: tl.constexpr,
-    ROUND: tl.constexpr, HAS_NMS: tl.constexpr, HAS_CROSS: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_NMS: tl.constexpr,
+    HAS_CROSS: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
 ):  # fmt: skip
     """z_nms = z - α_soft max(window max - z, 0), z_adj = z_nms + α_cross log max(softmax_h(z_nms / τ), ε); grid (tiles, B).
 
@@ -187,18 +163,30 @@ def adjust_kernel(
     if HAS_ACTIVE:
         if tl.load(ACTIVE + b) == 0:
             return
-    h = tl.arange(0, BLOCK_H)[:, None, None]
+    head = tl.arange(0, BLOCK_H)
+    rows = b * H + head
+    k = tl.arange(0, BLOCK_C)
+    used = (head < H)[:, None] & (k * CHUNK_J < n)[None, :]
+    plane = tl.num_programs(1) * H * chunks
+    lam, on_f, on_r = fusion_weights(SUMS, rows, head < H, plane, chunks, k, used, lam_fixed, lam_clip, LAM_AUTO)
+    if HAS_LAM_OUT:
+        if c == 0:
+            tl.store(LAM_OUT + rows, lam, mask=head < H)
+    on_f = on_f[:, None, None]
+    on_r = on_r[:, None, None]
+    h = head[:, None, None]
     t = tl.arange(0, SPAN)[None, None, :]
     start = (c * BLOCKS + tl.arange(0, BLOCKS)[None, :, None]) * SPAN
     j = start + t
-    row = Z + b.to(tl.int64) * stride_zb + h.to(tl.int64) * stride_zh
-    z = load_z(row, j, h < H, n, ROUND)
+    row = b.to(tl.int64) * stride_fb + h.to(tl.int64) * stride_fh
+    z = fused(F, RU, row, j, h < H, n, on_f, on_r, ROUND)
     if HAS_NMS:
-        a = load_z(row, j - RADIUS, h < H, n, ROUND)
-        e = load_z(row, j + RADIUS, h < H, n, ROUND)
+        a = fused(F, RU, row, j - RADIUS, h < H, n, on_f, on_r, ROUND)
+        e = fused(F, RU, row, j + RADIUS, h < H, n, on_f, on_r, ROUND)
         m = tl.maximum(tl.associative_scan(a, 2, larger, reverse=True), tl.associative_scan(e, 2, larger))
         if 2 * RADIUS > SPAN:
-            g = load_z(row, j - RADIUS + SPAN, (h < H) & (t < 2 * RADIUS - SPAN), n, ROUND)
+            inner = (h < H) & (t < 2 * RADIUS - SPAN)
+            g = fused(F, RU, row, j - RADIUS + SPAN, inner, n, on_f, on_r, ROUND)
             m = tl.maximum(m, tl.max(g, 2)[:, :, None])
         z = tl.where((h < H) & (j < n), z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
     if HAS_CROSS:
@@ -220,7 +208,7 @@ def run(
     lse_j, block_j = 4096, 2048
     lse_chunks, chunks = triton.cdiv(width, lse_j), triton.cdiv(width, block_j)
     f32 = {"dtype": torch.float32, "device": logits.device}
-    f = torch.empty((batch, heads, width), **f32)
+    f, r = torch.empty((2, batch, heads, width), **f32)
     sums = torch.empty((5, batch * heads, chunks), **f32)
     part = sums if lse is not None else torch.empty((2, batch * heads * rows, lse_chunks), **f32)
     flags = n_candidates if active is None else active
@@ -229,29 +217,22 @@ def run(
         lse_kernel[(lse_chunks, batch * heads * rows)](
             logits, n_candidates, flags, part, *logits.stride()[:3], lse_chunks, R=rows, BLOCK_J=lse_j, num_warps=4, **shared
         )
-    prior = (gamma * norm_weight, beta, power, eta, position_weight)
     evidence_kernel[(chunks, batch * heads)](
-        logits, key_norms, n_candidates, flags, part, part if lse is None else lse, f, sums,
-        *logits.stride()[:3], *key_norms.stride()[:2], *f.stride()[:2], chunks, lse_chunks, alpha, *prior,
+        logits, key_norms, n_candidates, flags, part, part if lse is None else lse, f, r, sums,
+        *logits.stride()[:3], *key_norms.stride()[:2], *f.stride()[:2], chunks, lse_chunks,
+        alpha, gamma * norm_weight, beta, power, eta, position_weight,
         R=rows, BLOCK_R=min(4, triton.next_power_of_2(rows)), BLOCK_J=block_j, LSE_J=lse_j,
         BLOCK_C=triton.next_power_of_2(lse_chunks), HAS_LSE=lse is not None, num_warps=8, **shared,
     )  # fmt: skip
     has_nms = nms_radius > 0 and nms_strength != 0
-    has_cross = exclusivity != 0
-    z = f if has_nms or has_cross else out
-    fuse_kernel[(lse_chunks, batch * heads)](
-        f, key_norms, n_candidates, flags, sums, z, sums if lam_out is None else lam_out,
-        *f.stride()[:2], *key_norms.stride()[:2], *z.stride()[:2], chunks, *prior,
-        0.0 if lam == "auto" else float(lam), float(lam_clip), BLOCK_J=lse_j, BLOCK_C=triton.next_power_of_2(chunks),
-        CHUNK_J=block_j, STORE_ROUND=1 if z is out else shared["ROUND"], LAM_AUTO=lam == "auto", HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
-    )  # fmt: skip
-    if z is out:
-        return
     span = 1 << ((2 * nms_radius + 1).bit_length() - 1) if has_nms else 16
     block_h = triton.next_power_of_2(heads)
     blocks = max(1, min(4096 // block_h, triton.next_power_of_2(width)) // span)
     adjust_kernel[(triton.cdiv(width, blocks * span), batch)](
-        z, n_candidates, flags, out, *z.stride()[:2], *out.stride()[:2], nms_strength, exclusivity, 1.0 / temperature,
+        f, r, n_candidates, flags, sums, out, sums if lam_out is None else lam_out,
+        *f.stride()[:2], *out.stride()[:2], chunks,
+        0.0 if lam == "auto" else float(lam), float(lam_clip), nms_strength, exclusivity, 1.0 / temperature,
         BLOCK_H=block_h, BLOCKS=blocks, SPAN=span, RADIUS=nms_radius if has_nms else 0,
-        HAS_NMS=has_nms, HAS_CROSS=has_cross, num_warps=8, **shared,
+        BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
+        HAS_CROSS=exclusivity != 0, HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
     )  # fmt: skip

@@ -15,17 +15,23 @@ LENGTH, POSITION, RECENT_START, ROUTE, ACTIVE, CANDIDATES, FAST_STEPS, IGNORED, 
 
 @triton.jit
 def advance_kernel(
-    TABLE, TOKEN, LOGPROB, CLASSES, TOKENS, LOGPROBS, FLAGS, HISTORY, batch, capacity,
-    sink, recent, k, t_max, period, min_gap, cooldown,
+    TABLE, TOKEN, LOGPROB, CLASSES, TOKENS, LOGPROBS, FLAGS, HISTORY, LIMITS, batch, capacity,
     TRIGGER: tl.constexpr, ON_START: tl.constexpr, PIN: tl.constexpr, BLOCK_B: tl.constexpr,
 ):  # fmt: skip
     """The rules of `advance.py`; reason codes 0 fast, 1 first, 2 trigger, 3 t_max, 4 nothing to select, 5 done."""
     b = tl.arange(0, BLOCK_B)
     there = b < batch
+    sink = tl.load(LIMITS)
+    recent = tl.load(LIMITS + 1)
+    k = tl.load(LIMITS + 2)
+    t_max = tl.load(LIMITS + 3)
+    period = tl.load(LIMITS + 4)
+    min_gap = tl.load(LIMITS + 5)
+    cooldown = tl.load(LIMITS + 6)
     token = tl.load(TOKEN + b, mask=there, other=0)
     bits = tl.load(CLASSES + token, mask=there, other=0).to(tl.int32)
     made = tl.load(FLAGS + 1)
-    keep = there & (made < capacity)
+    keep = there & (made + b * 0 < capacity)
     tl.store(HISTORY + made.to(tl.int64) * 2 * batch + b, token, mask=keep)
     tl.store(HISTORY + (made.to(tl.int64) * 2 + 1) * batch + b, tl.load(TABLE + REASON * batch + b, mask=there, other=0), mask=keep)
     tl.store(TOKENS + b, token, mask=there)
@@ -88,10 +94,8 @@ def advance_kernel(
 
 def run(state: BatchState, token: torch.Tensor, logprob: torch.Tensor, classes: torch.Tensor, rules: Rules) -> None:
     """Launches the kernel; see `sfi_lab.runtime.ops.advance`."""
-    k = min(rules.k, 2**30)
     advance_kernel[(1,)](
         state.table, token, logprob, classes, state.tokens, state.logprobs, state.flags, state.history,
-        state.batch, len(state.history), rules.sink, rules.recent, k, rules.t_max, rules.period, rules.min_gap,
-        rules.cooldown, TRIGGER=rules.trigger, ON_START=rules.on_start, PIN=rules.pinned,
+        state.limits, state.batch, len(state.history), TRIGGER=rules.trigger, ON_START=rules.on_start, PIN=rules.pinned,
         BLOCK_B=triton.next_power_of_2(state.batch), num_warps=1,
     )  # fmt: skip

@@ -109,10 +109,10 @@ async function render({ model, el }) {
       hub.set('k_live', null);
       for (const [name, set] of Object.entries(rows)) set(wanted[name]);
       if (document.activeElement !== code) code.value = model.get('code');
+      for (const b of presets.children) b.setAttribute('aria-pressed', String(b.dataset.preset === model.get('preset')));
     }
     problem.textContent = model.get('error');
     problem.hidden = !model.get('error');
-    for (const b of presets.children) b.setAttribute('aria-pressed', String(b.dataset.preset === model.get('preset')));
   };
   const showKind = () => {
     const [name, title] = KINDS[hub.get('now')?.kind ?? ''];

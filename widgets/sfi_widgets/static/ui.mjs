@@ -136,7 +136,8 @@ export function theme(el, changed) {
 /** The frame of a panel: title, one-line statement, tools, legend, body. */
 export function panel(el, name, title) {
   el.classList.add('sfi', `sfi-${name}`);
-  el.dataset.lmSuppressShortcuts = 'true'; // JupyterLab would take arrow keys and letters for its cells
+  el.dataset.lmSuppressShortcuts = 'true'; // JupyterLab would take arrow keys and letters for its cells,
+  el.addEventListener('keydown', (e) => e.stopPropagation()); // by two ways: a capturing listener and a bubbling one
   const statement = h('span', { class: 'sfi-statement', 'aria-live': 'polite' });
   const tools = h('span', { class: 'sfi-tools' });
   const legend = h('div', { class: 'sfi-legend' });

@@ -1,0 +1,87 @@
+"""Average speed-up over dense against context (the paper's figure 1, right), with the published ends told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from sfi_lab.figures import published, style
+from sfi_lab.figures.bench_rows import DECODE_COMMAND, decode_rows, pairs, short, where
+from sfi_lab.figures.material import Material, Missing
+
+TITLE = "Speed-up over dense against context"
+NEEDS = "decode benchmark rows of both arms"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    pairs: pl.DataFrame  # config, batch, context, gain (the best refresh interval of each)
+    device: str
+
+
+def data(material: Material) -> Gain:
+    rows = decode_rows(material)
+    found = (
+        pairs(rows)
+        .sort("gain", descending=True)
+        .unique(["config", "batch", "context"], keep="first", maintain_order=True)
+    )
+    if not found.height:
+        raise Missing("the decode rows have no dense and SFI arm of the same configuration", DECODE_COMMAND)
+    return Gain(found.sort("config", "batch", "context"), where(rows))
+
+
+def mean_by_context(found: pl.DataFrame) -> pl.DataFrame:
+    """Geometric mean of the configurations at each context: context, gain, n."""
+    return found.group_by("context").agg(pl.col("gain").log().mean().exp(), pl.len().alias("n")).sort("context")
+
+
+def draw(found: Gain) -> Figure:
+    figure = style.new(style.COLUMN, 2.3)
+    at = figure.subplots()
+    groups = list(found.pairs.group_by("config", "batch", maintain_order=True))
+    for i, ((config, batch), part) in enumerate(groups):
+        at.plot(
+            part["context"],
+            part["gain"],
+            marker=style.MARKERS[i % 6],
+            color=style.SERIES[i % 6],
+            linewidth=0.8,
+            label=f"{config}, batch {batch}",
+        )
+    if len(groups) > 1:
+        mean = mean_by_context(found.pairs)
+        at.plot(mean["context"], mean["gain"], color=style.INK, linewidth=1.8, alpha=0.8, label="geometric mean")
+    for i, (model, batch) in enumerate(sorted({(m, b) for m, b, _ in published.THROUGHPUT})):
+        points = sorted((c, g) for (m, b, c), g in published.THROUGHPUT.items() if (m, b) == (model, batch))
+        at.plot(
+            *zip(*points, strict=True),
+            "x",
+            color=style.OTHER,
+            markersize=3,
+            alpha=0.8,
+            label="published (B200, other runtime)" if i == 0 else None,
+        )
+    at.axhline(1, color=style.FAINT, linewidth=0.6)
+    contexts = sorted({*found.pairs["context"].to_list(), 8192, 32768, 131072})
+    at.set_xscale("log", base=2)
+    at.set_yscale("log", base=2)
+    at.set_xticks(contexts, [short(c) for c in contexts])
+    at.xaxis.set_minor_locator(NullLocator())
+    at.set_yticks([1, 2, 4, 8, 16], ["1×", "2×", "4×", "8×", "16×"])
+    at.set_xlabel("context (positions)")
+    at.set_ylabel("tokens a second, SFI over dense")
+    at.grid(axis="y")
+    at.legend(loc="upper left", fontsize=6)
+    return figure
+
+
+def caption(found: Gain) -> str:
+    n = found.pairs.select("config", "batch").n_unique()
+    return (
+        f"End-to-end decode speed-up over the dense arm of the same runtime on {found.device}, {n} configurations, random weights, refresh included. Crosses: what "
+        f"{published.SOURCE} prints for Qwen3 models on B200 GPUs over vLLM's Triton backend; other hardware, runtime and batches, so not like for like."
+    )

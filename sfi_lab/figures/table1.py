@@ -1,0 +1,46 @@
+"""Table 1 as measured here: the sparse kernel against our own dense one, by share of keys kept."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sfi_lab.figures import published
+from sfi_lab.figures.bench_rows import KERNEL, KERNEL_COMMAND, short, where
+from sfi_lab.figures.material import Material, Missing
+from sfi_lab.figures.table import Table
+
+TITLE = "Kernel speed-up by share of keys kept (the paper's table 1)"
+NEEDS = "kernel benchmark rows"
+
+
+def table(material: Material) -> Table:
+    rows = material.rows(KERNEL, "no kernel benchmark is there", KERNEL_COMMAND)
+    rows = rows.with_columns(pl.lit(None, pl.String).alias("device")) if "device" not in rows.columns else rows
+    sparse = rows.filter(pl.col("arm").is_in(["sparse", "sfi"]))
+    if not sparse.height:
+        raise Missing("the kernel rows hold no sparse arm", KERNEL_COMMAND)
+    setting = _setting(sparse)
+    at = (pl.col("context") == setting[0]) & (pl.col("batch") == setting[1])
+    dense = rows.filter(at & (pl.col("arm") == "dense"))["ms"].min()
+    if dense is None:
+        raise Missing("the kernel rows hold no dense arm of the same context and batch", KERNEL_COMMAND)
+    best = sparse.filter(at).group_by("share").agg(pl.col("ms").min()).sort("share")
+    cells = []
+    for share, ms in best.iter_rows():
+        near = min(published.KERNEL, key=lambda s: abs(s - share))
+        printed = f"{published.KERNEL[near]:.2f}×" if abs(near - share) < 0.006 else None
+        cells.append((f"{share:.1%}", f"{1000 * ms:.1f}", f"{dense / ms:.2f}×", f"{1 / share:.1f}×", printed))
+    caption = (
+        f"Decode attention of one layer, {short(setting[0])} positions, batch {setting[1]}, on {where(rows)}; our dense kernel takes {1000 * dense:.1f} µs. Ideal: "
+        f"the keys not read, alone. Published ({published.SOURCE}, table 1): B200, KV 16K, batch 16, over their own dense kernel - another "
+        "device and another baseline."
+    )
+    head = ("keys kept", "time (µs)", "speed-up, measured here", "ideal", "published speed-up")
+    return Table(head, tuple(cells), caption, "kernel")
+
+
+def _setting(sparse: pl.DataFrame) -> tuple[int, int]:
+    """The paper's context and batch if it was measured, else the one with the most rows."""
+    counts = sparse.group_by("context", "batch").agg(pl.len().alias("n")).sort("n", "context", "batch", descending=True)
+    wanted = counts.filter((pl.col("context") == 16384) & (pl.col("batch") == 16))
+    return (wanted if wanted.height else counts).select("context", "batch").row(0)
