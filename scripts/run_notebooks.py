@@ -1,7 +1,7 @@
 """Runs notebooks in place: keeps their outputs, drops widget state and whatever changes from run to run.
 
-    python scripts/run_notebooks.py                     # all of notebooks/
-    python scripts/run_notebooks.py notebooks/01_workbench.ipynb
+python scripts/run_notebooks.py                     # all of notebooks/
+python scripts/run_notebooks.py notebooks/01_workbench.ipynb
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Takes the documentation's pictures from a real JupyterLab that runs the notebook.
 
-    python scripts/screenshot.py [--notebook notebooks/01_workbench.ipynb] [-o docs/images] [--theme light|dark|both]
+python scripts/screenshot.py [--notebook notebooks/01_workbench.ipynb] [-o docs/images] [--theme light|dark|both]
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def shoot(notebook: Path, out: Path, dark: bool, width: int = 1500, height: int 
             page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
             page.locator(".sfi-controls").first.scroll_into_view_if_needed()
             page.wait_for_timeout(1500)
-            page.evaluate("document.querySelector('.sfi-controls').closest('.jp-Cell').scrollIntoView({block: 'start'})")
+            page.evaluate(
+                "document.querySelector('.sfi-controls').closest('.jp-Cell').scrollIntoView({block: 'start'})"
+            )
             page.wait_for_timeout(800)
             page.screenshot(path=str(out))
             assert watch.outside == [] and watch.errors == [], (watch.outside, watch.errors)

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HOW_TO_GET_CHROMIUM = "no chromium found: apt-get install -y --no-install-recommends chromium fonts-dejavu-core (or set SFI_CHROMIUM)"
+HOW_TO_GET_CHROMIUM = (
+    "no chromium found: apt-get install -y --no-install-recommends chromium fonts-dejavu-core (or set SFI_CHROMIUM)"
+)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -90,7 +92,9 @@ class JupyterServer:
 
 
 @contextmanager
-def jupyter_server(folder: Path, theme: str = "JupyterLab Light", program: tuple[str, ...] = ("lab",)) -> Iterator[JupyterServer]:
+def jupyter_server(
+    folder: Path, theme: str = "JupyterLab Light", program: tuple[str, ...] = ("lab",)
+) -> Iterator[JupyterServer]:
     """JupyterLab on `folder` with settings of its own, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="sfi-lab-") as name:
         root = Path(name)

@@ -43,7 +43,9 @@ def plan_step(
     Raises:
         ValueError: route without packed_len and recent_start, wrong shapes or dtypes.
     """
-    checks.per_sequence(lengths.shape[0], lengths=lengths, packed_len=packed_len, recent_start=recent_start, route=route)
+    checks.per_sequence(
+        lengths.shape[0], lengths=lengths, packed_len=packed_len, recent_start=recent_start, route=route
+    )
     checks.same_device(lengths=lengths, packed_len=packed_len, recent_start=recent_start, route=route)
     if route is not None and (packed_len is None or recent_start is None):
         raise ValueError("a plan with routes needs packed_len and recent_start as well")

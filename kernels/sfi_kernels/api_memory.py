@@ -43,7 +43,9 @@ def pack_memory(
     checks.shape("counts", counts, (batch, heads), "[B, H_kv]")
     checks.dtype("counts", counts, (torch.int32,))
     checks.contiguous(positions=positions, packed_k=packed_k, packed_v=packed_v, counts=counts)
-    checks.same_device(positions=positions, k_pages=k_pages, packed_k=packed_k, counts=counts, lengths=lengths, active=active)
+    checks.same_device(
+        positions=positions, k_pages=k_pages, packed_k=packed_k, counts=counts, lengths=lengths, active=active
+    )
     implementation("pack", k_pages, backend).run(
         positions, k_pages, v_pages, block_tables, lengths, packed_k, packed_v, counts, sink=sink, active=active
     )

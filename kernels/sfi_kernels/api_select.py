@@ -58,7 +58,9 @@ def select_scores(
     checks.dtype("logits", logits, checks.VALUE_DTYPES)
     checks.shape("key_norms", key_norms, (batch, heads, None), "[B, H_kv, J]")
     if key_norms.shape[2] < width:
-        raise ValueError(f"key_norms covers {key_norms.shape[2]} candidates, logits {width}; it must cover at least as many")
+        raise ValueError(
+            f"key_norms covers {key_norms.shape[2]} candidates, logits {width}; it must cover at least as many"
+        )
     for name, x in (("logits", logits), ("key_norms", key_norms)):
         if x.stride(-1) != 1:
             raise ValueError(f"{name} must have unit stride in its last dimension, got strides {x.stride()}")

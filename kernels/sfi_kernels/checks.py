@@ -9,12 +9,16 @@ def same_device(**tensors: torch.Tensor | None) -> None:
     """Every tensor that is not None lies on one device."""
     devices = {name: t.device for name, t in tensors.items() if t is not None}
     if len(set(devices.values())) > 1:
-        raise ValueError(f"all tensors must be on one device, got {', '.join(f'{k} on {v}' for k, v in devices.items())}")
+        raise ValueError(
+            f"all tensors must be on one device, got {', '.join(f'{k} on {v}' for k, v in devices.items())}"
+        )
 
 
 def shape(name: str, x: torch.Tensor, expected: tuple[int | None, ...], layout: str) -> None:
     """`x` has the expected shape; None stands for any size; `layout` is how the message spells it."""
-    if x.ndim != len(expected) or any(want is not None and got != want for got, want in zip(x.shape, expected, strict=True)):
+    if x.ndim != len(expected) or any(
+        want is not None and got != want for got, want in zip(x.shape, expected, strict=True)
+    ):
         wanted = tuple("any" if want is None else want for want in expected)
         raise ValueError(f"{name} must be {layout} = {wanted}, got {tuple(x.shape)}")
 
@@ -57,7 +61,9 @@ def pages(k_pages: torch.Tensor, v_pages: torch.Tensor, block_tables: torch.Tens
     shape("block_tables", block_tables, (batch, None), "[B, max_pages]")
     dtype("block_tables", block_tables, (torch.int32,))
     if block_tables.stride(1) != 1:
-        raise ValueError(f"block_tables must have unit stride in its last dimension, got strides {block_tables.stride()}")
+        raise ValueError(
+            f"block_tables must have unit stride in its last dimension, got strides {block_tables.stride()}"
+        )
 
 
 def query(q: torch.Tensor, heads: int, dim: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from sfi_lab.figures import published, style
-from sfi_lab.figures.bench_rows import DECODE_COMMAND, decode_rows, pairs, short, where
+from sfi_lab.figures.bench_rows import DECODE_COMMAND, decode_rows, intervals, one_interval, pairs, short, where
 from sfi_lab.figures.material import Material, Missing
 
 TITLE = "Speed-up over dense against context"
@@ -18,20 +18,17 @@ NEEDS = "decode benchmark rows of both arms"
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    pairs: pl.DataFrame  # config, batch, context, gain (the best refresh interval of each)
+    pairs: pl.DataFrame  # config, batch, context, gain
     device: str
+    refresh: str
 
 
 def data(material: Material) -> Gain:
-    rows = decode_rows(material)
-    found = (
-        pairs(rows)
-        .sort("gain", descending=True)
-        .unique(["config", "batch", "context"], keep="first", maintain_order=True)
-    )
+    rows = one_interval(decode_rows(material))
+    found = pairs(rows)
     if not found.height:
         raise Missing("the decode rows have no dense and SFI arm of the same configuration", DECODE_COMMAND)
-    return Gain(found.sort("config", "batch", "context"), where(rows))
+    return Gain(found, where(rows), intervals(rows))
 
 
 def mean_by_context(found: pl.DataFrame) -> pl.DataFrame:
@@ -82,6 +79,6 @@ def draw(found: Gain) -> Figure:
 def caption(found: Gain) -> str:
     n = found.pairs.select("config", "batch").n_unique()
     return (
-        f"End-to-end decode speed-up over the dense arm of the same runtime on {found.device}, {n} configurations, random weights, refresh included. Crosses: what "
+        f"End-to-end decode speed-up over the dense arm of the same runtime on {found.device}, {n} configurations, random weights, a slow step every {found.refresh} steps included. Crosses: what "
         f"{published.SOURCE} prints for Qwen3 models on B200 GPUs over vLLM's Triton backend; other hardware, runtime and batches, so not like for like."
     )

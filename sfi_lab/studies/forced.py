@@ -154,7 +154,7 @@ def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) 
     """Feeds `tokens[:-1]` after the prompt; `reading` None is dense attention, computed the same way."""
     lab, n = prefix.lab, len(tokens) - 1
     cache, rest = prefix.cache.copy(), prefix.rest
-    function = _Attention(lab.spec.architecture, len(rest), n, reading)
+    function = _Attention(lab.spec.architecture, lab.spec.layer_kinds, len(rest), n, reading)
     fed = [*rest, *tokens[:-1]]
     with torch.inference_mode(), attention_function(lab.model, "sfi_forced", function):
         ids = torch.tensor([fed], device=lab.device)
@@ -171,7 +171,8 @@ def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) 
 class _Attention:
     """The attention function of one pass: prompt rows dense and causal, decode rows by the reading rule."""
 
-    def __init__(self, model: str, prompt_rows: int, n: int, reading: Reading | None) -> None:
+    def __init__(self, model: str, kinds: Sequence[str], prompt_rows: int, n: int, reading: Reading | None) -> None:
+        self.kinds = kinds
         self.model, self.rows, self.n, self.reading = model, prompt_rows, n, reading
         self.kept: list[np.ndarray] = []
         self.keys_read: list[np.ndarray] = []
@@ -179,7 +180,7 @@ class _Attention:
     def __call__(self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask=None, scaling=None, **extra: Any):
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
         q, k, v = query[0], key[0], value[0]
-        own_window = extra.get("sliding_window") is not None
+        own_window = self.kinds[module.layer_idx] != "full"  # these layers never become sparse
         mask = None if attention_mask is None else attention_mask[0, 0, :, : k.shape[1]]
         if self.reading is None or own_window:
             out = masked_attention(q, k, v, mask, arguments.scaling, arguments.softcap, arguments.sink_logits)

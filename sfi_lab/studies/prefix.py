@@ -58,7 +58,8 @@ class Prefix:
     def cache(self) -> SequenceCache:
         """Dense K/V of all but the last `window` positions."""
         session = self.lab.session(Settings.dense())
-        session.generate(self.ids[: self._kept], 1, progress=False, ignore_eos=True)
+        if self._kept:
+            session.generate(self.ids[: self._kept], 1, progress=False, ignore_eos=True)
         return session.state.cache
 
     @property

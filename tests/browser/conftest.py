@@ -8,12 +8,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "widgets")]
 
-from synthetic_trace import write_trace  # noqa: E402
-from ui_browser import HOW_TO_GET_CHROMIUM, Watch, browser, chromium_path  # noqa: E402
+from ui_browser import HOW_TO_GET_CHROMIUM, Watch, browser, chromium_path
 
-from sfi_lab import Trace  # noqa: E402
-from sfi_widgets import Workbench  # noqa: E402
-from sfi_widgets.export import to_html  # noqa: E402
+from sfi_lab import Trace
+from sfi_widgets import Workbench
+from sfi_widgets.export import to_html
+from synthetic_trace import write_trace
 
 
 def pytest_collection_modifyitems(items):
@@ -43,7 +43,9 @@ def panels_page(chromium, trace, tmp_path):
         bench = Workbench(trace)
         bench.session.rank_all()
         path = to_html([getattr(bench, name) for name in names], tmp_path / "page.html", "test")
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light")
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
         page, watch = context.new_page(), Watch()
         watch.over(page, path.as_uri())
         contexts.append((context, watch))

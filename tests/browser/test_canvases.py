@@ -98,7 +98,9 @@ def test_a_new_result_is_painted(panels_page, trace):
     after = pixels(page, "selection")
     assert (before != after).any(-1).sum() > 2000
     now, recorded = set(bench.session.selected_at(1)), set(bench.session.recorded.at(0, 24))
-    assert f"{len(now & recorded)} as recorded, {len(now - recorded)} only now" in page.inner_text(".sfi-selection .sfi-statement")
+    assert f"{len(now & recorded)} as recorded, {len(now - recorded)} only now" in page.inner_text(
+        ".sfi-selection .sfi-statement"
+    )
 
 
 def test_keys_zoom_pan_and_move_the_cursor(panels_page):
@@ -120,7 +122,7 @@ def test_keys_zoom_pan_and_move_the_cursor(panels_page):
 
 
 def test_hover_and_click_on_the_map(panels_page, trace):
-    page, bench = panels_page("map")
+    page, _bench = panels_page("map")
     box = page.locator(".sfi-map canvas").bounding_box()
     step = 21
     x = box["x"] + 62 + (step + 0.5) * (box["width"] - 76) / 60
@@ -158,8 +160,13 @@ def test_text_marks_slow_steps_and_what_is_kept(panels_page, trace):
     assert slow == expected[: len(slow)] and len(slow) > 2
     page.click(".sfi-column:first-child span[data-i='200']")
     assert page.evaluate("hub.get('cursor')") == 20, "token 200 was written by step 20"
-    kept = {int(i) for i in page.evaluate("[...document.querySelectorAll('[data-kind=selected]')].map((s) => s.dataset.i)")}
-    visible = {int(i) for i in page.evaluate("[...document.querySelectorAll('.sfi-line span[data-i]')].map((s) => s.dataset.i)")}
+    kept = {
+        int(i) for i in page.evaluate("[...document.querySelectorAll('[data-kind=selected]')].map((s) => s.dataset.i)")
+    }
+    visible = {
+        int(i)
+        for i in page.evaluate("[...document.querySelectorAll('.sfi-line span[data-i]')].map((s) => s.dataset.i)")
+    }
     assert kept == set(bench.session.selected_at(20).tolist()) & visible and kept
     assert page.get_attribute("span.sfi-cursor", "data-i") == "200"
     odd, even = (page.evaluate(f"document.querySelectorAll('.sfi-{name}').length") for name in ("odd", "even"))
@@ -179,7 +186,7 @@ def test_text_is_virtual_and_searchable(panels_page, trace):
 
 
 def test_controls_send_what_is_wanted_and_show_errors(panels_page):
-    page, bench = panels_page("controls")
+    page, _bench = panels_page("controls")
     page.focus("[data-field=k][type=range]")
     page.keyboard.press("ArrowRight")
     wanted = page.evaluate("controls.get('wanted')")
@@ -227,5 +234,7 @@ def test_reachable_by_keyboard_and_labelled(panels_page):
         !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim())).map((e) => e.outerHTML.slice(0, 120))"""
     )
     assert unnamed == []
-    untold = page.evaluate("[...document.querySelectorAll('.sfi-controls .sfi-row')].filter((r) => r.dataset.name && !r.title).length")
+    untold = page.evaluate(
+        "[...document.querySelectorAll('.sfi-controls .sfi-row')].filter((r) => r.dataset.name && !r.title).length"
+    )
     assert untold == 0, "every control has a tooltip"

@@ -39,7 +39,9 @@ def paged_cache(lengths, heads: int, dim: int, page_size: int, dtype: torch.dtyp
     n_pages = sum(pages_of) + 3
     order = torch.randperm(n_pages)
     k, v = (torch.full((n_pages, heads, page_size, dim), float("nan"), dtype=dtype) for _ in range(2))
-    tables = torch.full((len(lengths), max([*pages_of, 1]) + 1), n_pages + 10**6, dtype=torch.int32)  # unused: far outside
+    tables = torch.full(
+        (len(lengths), max([*pages_of, 1]) + 1), n_pages + 10**6, dtype=torch.int32
+    )  # unused: far outside
     used = 0
     for b, n in enumerate(lengths):
         mine = order[used : used + pages_of[b]]

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, POISON, TOLERANCE, assert_close, double, ints, paged_cache, poisoned
 
 import sfi_kernels
+from kernel_cases import DEVICE, POISON, TOLERANCE, assert_close, double, ints, paged_cache, poisoned
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 
@@ -108,7 +108,10 @@ def test_dense_replays_in_a_graph_with_other_lengths():
     [
         ({"q": torch.zeros(1, 3, 64)}, "q must be .* H_kv = 2 and D = 64, got"),
         ({"lengths": torch.zeros(1, dtype=torch.int64)}, "lengths has dtype torch.int64; allowed: torch.int32"),
-        ({"k_pages": torch.zeros(2, 2, 24, 64), "v_pages": torch.zeros(2, 2, 24, 64)}, "page_size is 24; .* powers of two"),
+        (
+            {"k_pages": torch.zeros(2, 2, 24, 64), "v_pages": torch.zeros(2, 2, 24, 64)},
+            "page_size is 24; .* powers of two",
+        ),
         ({"v_pages": torch.zeros(2, 2, 16, 32)}, "k_pages and v_pages must be"),
         ({"scores": torch.zeros(1, 2, 1, 9)}, "pass recent_start as well"),
         ({"q": torch.zeros(1, 2, 64, dtype=torch.float16)}, "q has dtype torch.float16; allowed: torch.float32"),

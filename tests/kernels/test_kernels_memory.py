@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, assert_close, assert_equal, double, ints, paged_cache, poisoned
 
 import sfi_kernels
+from kernel_cases import DEVICE, assert_close, assert_equal, double, ints, paged_cache, poisoned
 
 # lengths, chosen a sequence (before the -1), H_kv, D, page_size, sink, K, dtype
 PACK_CASES = [
@@ -54,7 +54,9 @@ def test_pack_names_a_small_buffer():
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("heads", "dim", "tokens", "dtype"), [(3, 80, None, torch.bfloat16), (2, 128, 5, torch.float32)])
+@pytest.mark.parametrize(
+    ("heads", "dim", "tokens", "dtype"), [(3, 80, None, torch.bfloat16), (2, 128, 5, torch.float32)]
+)
 def test_write_cache_matches_reference(heads, dim, tokens, dtype):
     pages, page_size, length = 8, 16, 60
     table = torch.randperm(pages).view(2, 4).int().to(DEVICE)

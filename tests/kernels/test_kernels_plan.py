@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, assert_equal, ints
 
 import sfi_kernels
+from kernel_cases import DEVICE, assert_equal, ints
 
 # lengths, routes (None: all dense), packed_len, recent_start, slots, min_tiles
 CASES = [
@@ -64,4 +64,6 @@ def test_plan_is_refilled_in_place_and_checks_its_shape():
     with pytest.raises(ValueError, match=r"plan was made for .* = \(1, 2, 1, 64\), got \(1, 2, 4, 64\)"):
         sfi_kernels.plan_step(ints([300]), heads=2, group=4, dim=64, plan=plan)
     with pytest.raises(ValueError, match="needs packed_len and recent_start"):
-        sfi_kernels.plan_step(ints([300]), heads=2, group=1, dim=64, route=torch.zeros(1, dtype=torch.int32, device=DEVICE))
+        sfi_kernels.plan_step(
+            ints([300]), heads=2, group=1, dim=64, route=torch.zeros(1, dtype=torch.int32, device=DEVICE)
+        )

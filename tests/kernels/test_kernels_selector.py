@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, POISON, assert_close, assert_equal, double, ints, poisoned
 
 import sfi_kernels
+from kernel_cases import DEVICE, POISON, assert_close, assert_equal, double, ints, poisoned
 
 RELEASED = {
     "alpha": 0.5, "gamma": 0.5, "beta": 0.568, "power": 1.8, "eta": 0.4, "norm_weight": 1.0, "position_weight": 0.7,

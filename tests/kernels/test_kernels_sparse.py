@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, POISON, TOLERANCE, assert_close, double, ints, paged_cache, poisoned
 
 import sfi_kernels
+from kernel_cases import DEVICE, POISON, TOLERANCE, assert_close, double, ints, paged_cache, poisoned
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 

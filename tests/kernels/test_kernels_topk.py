@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from kernel_cases import DEVICE, assert_equal, ints, poisoned
 
 import sfi_kernels
+from kernel_cases import DEVICE, assert_equal, ints, poisoned
 
 
 def expected_top_k(scores, sizes, k, first=0):
@@ -46,7 +46,9 @@ def test_top_k_equals_the_stable_sort(case):
     scores = kinds(kind, len(sizes), heads, max(sizes) + 7)
     for b, n in enumerate(sizes):
         scores[b, :, n:] = float("inf")  # would win if it were read
-    got = sfi_kernels.top_k(scores.to(DEVICE), ints(sizes), k, first=4, out=poisoned(len(sizes), heads, k, dtype=torch.int32))
+    got = sfi_kernels.top_k(
+        scores.to(DEVICE), ints(sizes), k, first=4, out=poisoned(len(sizes), heads, k, dtype=torch.int32)
+    )
     assert_equal(got, expected_top_k(scores, sizes, k, first=4), f"positions, {kind}")
 
 
@@ -69,5 +71,5 @@ def test_top_k_names_bad_input():
     n = torch.ones(1, dtype=torch.int32)
     with pytest.raises(ValueError, match="k is 0; it must be 1 or more"):
         sfi_kernels.top_k(torch.zeros(1, 1, 4), n, 0)
-    with pytest.raises(ValueError, match="scores has dtype torch.float16"):
+    with pytest.raises(ValueError, match=r"scores has dtype torch\.float16"):
         sfi_kernels.top_k(torch.zeros(1, 1, 4, dtype=torch.float16), n, 2)

@@ -1,11 +1,11 @@
 """The folder on disk: killed runs, damaged and foreign folders, nothing overwritten, sizes known before."""
 
 import json
-import multiprocessing
-import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -138,22 +138,26 @@ def test_nothing_is_overwritten(tiny_lab, whole, tmp_path):
 
 # kill -9 ----------------------------------------------------------------------------------------------------------
 
-def record_until_killed(lab, prompt, folder, pipe):
-    for step in lab.stream(prompt, SPARSE, 400, ignore_eos=True, record="audit+qk", trace=folder):
-        pipe.send(step.index)
+# A process of its own and not a fork: polars' threads don't survive one.
+RECORD = """
+import sys
+sys.path[:0] = [{tests!r}]
+from conftest import make_lab
+from test_trace_folder import SPARSE
+for step in make_lab(num_hidden_layers=3).stream({prompt!r}, SPARSE, 400, ignore_eos=True, record="audit+qk", trace={folder!r}):
+    print(step.index, flush=True)
+"""
 
 
 def test_a_killed_run_is_readable_up_to_its_last_flush(tiny_lab, prose, tmp_path):
     prompt = prose[:200]
-    here, there = multiprocessing.Pipe(duplex=False)
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=record_until_killed, args=(tiny_lab, prompt, tmp_path / "t", there))
-    process.start()
-    while here.recv() < 75:
-        pass
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    here = Path(__file__).parent
+    code = RECORD.format(tests=str(here.parent), prompt=prompt, folder=str(tmp_path / "t"))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=here)
+    assert any(int(line) >= 75 for line in process.stdout), "the run ended before it could be killed"
+    process.kill()
+    process.wait()
+    assert process.returncode == -signal.SIGKILL
     trace = Trace.open(tmp_path / "t")
     assert trace.meta["finished"] is False
     assert trace.steps.height >= 64

@@ -1,8 +1,8 @@
 import pytest
-from synthetic_trace import write_trace
 
 from sfi_lab import Trace
 from sfi_widgets import Session
+from synthetic_trace import write_trace
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,23 @@ from sfi_lab.settings import Settings
 from sfi_lab.trace.schema import FORMAT, SCHEMA_VERSION, SELECTION, STEPS, SUPPORT, TOKENS
 from sfi_lab.trigger.plan import Planner
 
-WORDS = "the memory keeps what a slow step chose while fast steps read sink recent and selected keys only until next".split()
+WORDS = [
+    "the",
+    "memory",
+    "keeps",
+    "what",
+    "a",
+    "slow",
+    "step",
+    "chose",
+    "while",
+    "fast",
+    "steps",
+    "read",
+    "sink",
+    "recent",
+    "keys",
+]
 SETTINGS = Settings.paper(k=24, recent=16, t_max=20, prefill_window=1)
 
 
@@ -53,7 +69,9 @@ def write_trace(
     for k in keys.values():
         k[0] *= 2.5
     queries = {
-        n: np.repeat(1.1 * topics[topic[prompt : prompt + steps - 1]], group, axis=1).reshape(steps - 1, heads * group, dim)
+        n: np.repeat(1.1 * topics[topic[prompt : prompt + steps - 1]], group, axis=1).reshape(
+            steps - 1, heads * group, dim
+        )
         + 0.6 * rng.normal(size=(steps - 1, heads * group, dim))
         for n in layers
     }
@@ -89,7 +107,9 @@ def write_trace(
             k = torch.tensor(keys[n][:length], dtype=torch.float32)
             logits = torch.einsum("hgd,thd->hgt", q, k) / dim**0.5
             if slow:
-                chosen = select(logits[:, :, settings.sink : recent], k[settings.sink : recent].norm(dim=-1).T, settings)
+                chosen = select(
+                    logits[:, :, settings.sink : recent], k[settings.sink : recent].norm(dim=-1).T, settings
+                )
                 selected[n] = (chosen.ranked + settings.sink).numpy()
                 for h in range(heads):
                     selection_rows.append(
@@ -112,7 +132,14 @@ def write_trace(
                 )  # fmt: skip
 
     tokens = [
-        {"position": i, "token_id": i, "text": texts[i], "sentence": sentence[i], "special": False, "role": "prompt" if i < prompt else "generated"}
+        {
+            "position": i,
+            "token_id": i,
+            "text": texts[i],
+            "sentence": sentence[i],
+            "special": False,
+            "role": "prompt" if i < prompt else "generated",
+        }
         for i in range(total + 1)
     ]
     tables = {

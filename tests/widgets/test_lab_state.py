@@ -23,13 +23,19 @@ def test_cursor_is_clamped(state, asked, got):
     assert state.cursor == got
 
 
-@pytest.mark.parametrize(("asked", "got"), [((50, 10), (10, 50)), ((-3, 4), (0, 4)), ((58, 90), (58, 60)), ((7, 7), (7, 8)), ((99, 99), (59, 60))])
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [((50, 10), (10, 50)), ((-3, 4), (0, 4)), ((58, 90), (58, 60)), ((7, 7), (7, 8)), ((99, 99), (59, 60))],
+)
 def test_brush_stays_inside_and_holds_a_step(state, asked, got):
     state.brush = asked
     assert state.brush == got
 
 
-@pytest.mark.parametrize(("name", "value", "words"), [("layer", 2, "recorded layers: 1, 3"), ("kv_head", 3, "allowed: 0 to 2"), ("kv_head", -2, "-1 for the mean")])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("layer", 2, "recorded layers: 1, 3"), ("kv_head", 3, "allowed: 0 to 2"), ("kv_head", -2, "-1 for the mean")],
+)
 def test_unknown_layer_or_head_is_refused_with_what_is_allowed(state, name, value, words):
     with pytest.raises(SfiError, match=words):
         setattr(state, name, value)
@@ -55,13 +61,27 @@ def test_reset_goes_back_to_the_recording(state):
     assert state.settings == Settings.paper(k=24)
 
 
-@pytest.mark.parametrize("settings", [Settings.paper(k=7), Settings.released(lam=0.5, t_max=3), Settings.dense(), Settings(lam_clip=(0.1, 0.2))])
+@pytest.mark.parametrize(
+    "settings",
+    [Settings.paper(k=7), Settings.released(lam=0.5, t_max=3), Settings.dense(), Settings(lam_clip=(0.1, 0.2))],
+)
 def test_code_round_trip(settings):
     assert settings_from_code(settings.to_code()) == settings
     assert settings_from_code("sfi." + settings.to_code()) == settings
 
 
-@pytest.mark.parametrize("code", ["", "k=3", "Settings.paper(open('x'))", "__import__('os').getcwd()", "Settings.paper(k=open)", "Settings.paper(1)", "1 +"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "k=3",
+        "Settings.paper(open('x'))",
+        "__import__('os').getcwd()",
+        "Settings.paper(k=open)",
+        "Settings.paper(1)",
+        "1 +",
+    ],
+)
 def test_code_is_read_and_never_run(state, code):
     before = state.settings
     assert state.apply_code(code) is False

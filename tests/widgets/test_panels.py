@@ -1,5 +1,7 @@
 """Panels: stable reprs that state facts, controls that answer what the front end asks, and a run that streams."""
 
+import itertools
+
 import pytest
 
 from sfi_lab import Settings, SfiError
@@ -12,7 +14,10 @@ def test_reprs_state_facts_and_change_with_what_is_shown(trace):
     first, second = Workbench(trace), Workbench(trace)
     for name in ("map", "selection", "text", "controls", "decode"):
         assert repr(getattr(first, name)) == repr(getattr(second, name)), "a repr must not hold ids or addresses"
-    assert repr(first) == "Workbench(synthetic, 180 prompt tokens, 60 new, Settings.paper(recent=16, k=24, t_max=20, prefill_window=1))"
+    assert (
+        repr(first)
+        == "Workbench(synthetic, 180 prompt tokens, 60 new, Settings.paper(recent=16, k=24, t_max=20, prefill_window=1))"
+    )
     before = repr(first.selection)
     first.set(lam=1.0)
     assert repr(first.selection) != before
@@ -49,7 +54,9 @@ def test_controls_answer_values_presets_and_code(trace):
 def test_every_control_explains_itself(trace):
     groups = Controls(trace).spec["groups"]
     items = [item for group in groups for item in group["items"]]
-    assert {"lam", "k", "t_max", "trigger", "nms_strength", "nms_radius", "exclusivity", "sink", "recent"} <= {i["name"] for i in items}
+    assert {"lam", "k", "t_max", "trigger", "nms_strength", "nms_radius", "exclusivity", "sink", "recent"} <= {
+        i["name"] for i in items
+    }
     for item in items:
         assert item["meaning"] == FIELDS[item["name"]].meaning and item["allowed"]
         for value in item.get("stops", item.get("options")):
@@ -60,7 +67,7 @@ def test_every_control_explains_itself(trace):
 def test_stops_rise_to_the_end(end):
     found = stops(end)
     assert found[0] == 1 and found[-1] == end
-    assert all(a < b for a, b in zip(found, found[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(found))
     assert len(found) < 120
 
 

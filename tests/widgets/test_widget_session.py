@@ -3,11 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
-from synthetic_trace import write_trace
 
 from sfi_lab import Trace
 from sfi_lab.analysis import LayerReplay
-from sfi_widgets import MEAN, Session, Workbench, columns
+from sfi_widgets import MEAN, Workbench, columns
+from synthetic_trace import write_trace
 
 
 def ids(data):
@@ -51,7 +51,18 @@ def test_recorded_settings_reproduce_the_recording(trace, session, head):
         assert now.ranking.at(refresh, 24).tolist() == recorded.at(refresh, 24).tolist()
 
 
-@pytest.mark.parametrize("change", [{"lam": 0.7}, {"k": 5}, {"nms_strength": 2.0}, {"exclusivity": 0.0}, {"recent": 30}, {"t_max": 3}, {"trigger": "period", "period": 7}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lam": 0.7},
+        {"k": 5},
+        {"nms_strength": 2.0},
+        {"exclusivity": 0.0},
+        {"recent": 30},
+        {"t_max": 3},
+        {"trigger": "period", "period": 7},
+    ],
+)
 def test_changes_are_what_the_replay_says(trace, session, change):
     settings = trace.settings.with_(**change)
     session.state.settings = settings
@@ -73,7 +84,9 @@ def test_moving_k_after_rank_all_sends_no_ids_again(trace, session):
     session.state.settings = trace.settings.with_(k=40)
     assert session.hub.now is sent and session.hub.k == 40
     expected = LayerReplay(trace, session.state.layer).run(session.state.settings)
-    assert session.selected_at(30).tolist() == sorted(expected.positions[np.searchsorted(expected.refresh_steps, 30, "right") - 1][0].tolist())
+    assert session.selected_at(30).tolist() == sorted(
+        expected.positions[np.searchsorted(expected.refresh_steps, 30, "right") - 1][0].tolist()
+    )
     session.state.settings = trace.settings.with_(k=40, lam=0.9)
     assert session.hub.now is not sent, "another λ is another ranking"
 

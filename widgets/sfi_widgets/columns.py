@@ -85,7 +85,12 @@ def support(trace: Trace, layer: int, kv_head: int) -> Support:
         step, ids, weights = (long[name].to_numpy() for name in ("step", "positions", "weights"))
         rest_step, rest = listed["step"].to_numpy(), 1.0 - listed["weights"].to_numpy()
     else:
-        rows = table.filter(pl.col("kv_head") == kv_head).sort("step").select("step", "positions", "weights", "rest").collect()
+        rows = (
+            table.filter(pl.col("kv_head") == kv_head)
+            .sort("step")
+            .select("step", "positions", "weights", "rest")
+            .collect()
+        )
         long = rows.select("step", "positions", "weights").explode("positions", "weights")
         step, ids, weights = (long[name].to_numpy() for name in ("step", "positions", "weights"))
         rest_step, rest = rows["step"].to_numpy(), rows["rest"].to_numpy()

@@ -119,14 +119,24 @@ def _spec(session: Session) -> dict[str, Any]:
     items = {}
     for name, (title, control, kind, given) in _KNOBS.items():
         field = FIELDS[name]
-        item = {"name": name, "symbol": field.symbol, "title": title, "meaning": field.meaning, "allowed": field.allowed, "kind": kind}
+        item = {
+            "name": name,
+            "symbol": field.symbol,
+            "title": title,
+            "meaning": field.meaning,
+            "allowed": field.allowed,
+            "kind": kind,
+        }
         item["control"] = "lambda" if name == "lam" else control
         item["options" if control == "choice" else "stops"] = given or stops(reach)
         items[name] = item
     presets = [
         {"name": "recorded", "title": "Reset: back to the settings of the recording"},
         {"name": "paper", "title": "The values printed in the paper, with the recording's sink, recent and K"},
-        {"name": "released", "title": "The defaults of the authors' released code, with the recording's sink, recent and K"},
+        {
+            "name": "released",
+            "title": "The defaults of the authors' released code, with the recording's sink, recent and K",
+        },
     ]
     groups = [{"title": title, "open": opened, "items": [items[n] for n in names]} for title, opened, names in _GROUPS]
     return {"groups": groups, "parts": {"lam": items["lam"], "lam_clip": items["lam_clip"]}, "presets": presets}

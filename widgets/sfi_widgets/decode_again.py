@@ -75,7 +75,9 @@ class DecodeAgain(Panel):
     def _run(self, settings: Any, tokens: int) -> None:
         try:
             lab = self._lab()
-            prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")["token_id"].to_list()
+            prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")[
+                "token_id"
+            ].to_list()
             started = shown = time.perf_counter()
             words, ids = [], []
             for step in lab.stream(prompt, settings, max_new_tokens=tokens, **self._sampling()):
@@ -109,7 +111,9 @@ class DecodeAgain(Panel):
             self.session.lab = load(name, progress=False)
         lab = self.session.lab
         if lab.name != name:
-            raise SfiError(f"the recording was made with {name}, but this lab has {lab.name}: decode again with sfi_lab.load({name!r})")
+            raise SfiError(
+                f"the recording was made with {name}, but this lab has {lab.name}: decode again with sfi_lab.load({name!r})"
+            )
         return lab
 
     def _sampling(self) -> dict[str, Any]:

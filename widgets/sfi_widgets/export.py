@@ -35,7 +35,12 @@ def to_html(panels: Sequence[Panel], path: str | Path, title: str, lead: str = "
     """Writes the panels, in this order, with their data into one file that needs nothing else. Returns its path."""
     page, places = page_of(panels)
     text = _PAGE.format(
-        title=html.escape(title), lead=html.escape(lead or title), places=places, style=style(), host=module("host.mjs"), page=page
+        title=html.escape(title),
+        lead=html.escape(lead or title),
+        places=places,
+        style=style(),
+        host=module("host.mjs"),
+        page=page,
     )
     path = Path(path)
     path.write_text(text, encoding="utf-8")

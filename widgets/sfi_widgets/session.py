@@ -169,7 +169,9 @@ class Session:
         plan = replay.schedule(settings)
         chosen = replay.selections(settings.with_(k=room), plan)
         positions = [(s.ranked + settings.sink).numpy() for s in chosen.values()]
-        self.now = replace(self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.kv_head, room))
+        self.now = replace(
+            self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.kv_head, room)
+        )
         self._ranked_for = self._ranking_key()
         self.hub.now = self._wire_ranking(self.now)
 
@@ -272,4 +274,6 @@ def _cut(ranking: Ranking, room: int) -> Ranking:
     rows = ranking.rows
     if len(rows.offsets) < 2 or int(np.diff(rows.offsets.astype(np.int64)).max()) <= room:
         return ranking
-    return Ranking(ranking.steps, ranking.heads, columns.Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)]))
+    return Ranking(
+        ranking.steps, ranking.heads, columns.Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)])
+    )

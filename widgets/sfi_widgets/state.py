@@ -71,13 +71,17 @@ class LabState(T.HasTraits):
     @T.validate("layer")
     def _known_layer(self, proposal: dict[str, Any]) -> int:
         if proposal["value"] not in self.layers:
-            raise SfiError(f"layer {proposal['value']} was not recorded; recorded layers: {', '.join(map(str, self.layers))}")
+            raise SfiError(
+                f"layer {proposal['value']} was not recorded; recorded layers: {', '.join(map(str, self.layers))}"
+            )
         return proposal["value"]
 
     @T.validate("kv_head")
     def _known_head(self, proposal: dict[str, Any]) -> int:
         if not MEAN <= proposal["value"] < self.kv_heads:
-            raise SfiError(f"KV head {proposal['value']} does not exist; allowed: 0 to {self.kv_heads - 1}, or -1 for the mean")
+            raise SfiError(
+                f"KV head {proposal['value']} does not exist; allowed: 0 to {self.kv_heads - 1}, or -1 for the mean"
+            )
         return proposal["value"]
 
     @T.validate("cursor")

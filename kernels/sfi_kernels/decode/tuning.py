@@ -7,12 +7,17 @@ import torch
 
 @dataclass(frozen=True)
 class DecodeTuning:
-    """num_warps and num_stages of a launch, programs a multiprocessor in the plan, and the fewest tiles in a slot."""
+    """num_warps and num_stages of a launch, programs a multiprocessor in the plan, and the fewest tiles in a slot.
+
+    chained lets the launch be set up while the kernel before it on the stream still runs (Hopper and later). Off by
+    default: with several streams joined in one captured graph the launch before it need not be a kernel.
+    """
 
     warps: int = 2
     stages: int = 3
     programs_per_sm: int = 3
     min_tiles: int = 4
+    chained: bool = False
 
 
 def default_tuning(dim: int, element_size: int, group: int = 1) -> DecodeTuning:

@@ -1,13 +1,13 @@
 """The selector's score in plain torch, one function an equation, in the paper's symbols.
 
-    p(j)   = softmax over the candidates            μ(j) = mean over rows of p(j)^α
-    f(j)   = μ(j)^(1/α) / Σ                         evidence
-    r(j)   ∝ (‖k_j‖ + ε)^(-γ w_norm) · (exp(-β u^p) (1 - u + ε)^η)^w_pos          prior, u = 0 oldest .. 1 newest
-    λ      = clip( (‖f‖² - f·r) / (‖f‖² - 2 f·r + ‖r‖²), 0, λ_clip )              one a head
-    z      = log((1-λ) f + λ r + ε)
-    z_nms  = z - α_soft · max(max_{|i-j| <= radius} z(i) - z(j), 0)
-    ρ_h(j) = softmax over KV heads of z_nms(j) / τ
-    z_adj  = z_nms + α_cross · log max(ρ_h(j), ε)
+p(j)   = softmax over the candidates            μ(j) = mean over rows of p(j)^α
+f(j)   = μ(j)^(1/α) / Σ                         evidence
+r(j)   ∝ (‖k_j‖ + ε)^(-γ w_norm) · (exp(-β u^p) (1 - u + ε)^η)^w_pos          prior, u = 0 oldest .. 1 newest
+λ      = clip( (‖f‖² - f·r) / (‖f‖² - 2 f·r + ‖r‖²), 0, λ_clip )              one a head
+z      = log((1-λ) f + λ r + ε)
+z_nms  = z - α_soft · max(max_{|i-j| <= radius} z(i) - z(j), 0)
+ρ_h(j) = softmax over KV heads of z_nms(j) / τ
+z_adj  = z_nms + α_cross · log max(ρ_h(j), ε)
 """
 
 import torch

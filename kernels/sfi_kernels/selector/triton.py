@@ -1,26 +1,43 @@
 """The selector's score on the device: two or three launches, each one pass over its input.
 
-    lse       per row and chunk: running max and sum of the logits       (skipped when the dense kernel gave the LSE)
-    evidence  f and r before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
-    adjust    λ from those sums, z, window maximum, softmax over the heads -> z_adj
+lse       per row and chunk: running max and sum of the logits       (skipped when the dense kernel gave the LSE)
+evidence  f and r before normalisation; per chunk Σf, Σr, Σf², Σfr, Σr²
+adjust    λ from those sums, z, window maximum, softmax over the heads -> z_adj
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
-from ..rounding import load_granularity, round_up
+from ..dispatch import interpreting
+from ..launching import after_previous, chain, load_granularity, round_up
 
 EPS = tl.constexpr(1e-8)
+
+
+LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
+LOG2_EPS = tl.constexpr(-26.575424759098897)
+
+
+@triton.jit
+def log2(x, FAST: tl.constexpr):
+    """Logarithm to base 2; FAST is the hardware's approximation (error near 1e-7), which the interpreter does not have."""
+    if FAST:
+        return libdevice.fast_log2f(x)
+    else:
+        return tl.log2(x)
 
 
 @triton.jit
 def lse_kernel(
     LOGITS, N, ACTIVE, PART, stride_b, stride_h, stride_r, chunks,
     H: tl.constexpr, R: tl.constexpr, BLOCK_J: tl.constexpr, ROUND: tl.constexpr,
-    HAS_ACTIVE: tl.constexpr,
+    HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """m = max_j x(j), l = Σ_j exp(x(j) - m) over one chunk of one row; grid (chunks, B * H * R)."""
+    after_previous(CHAIN)
     c = tl.program_id(0)
     row = tl.program_id(1)
     b = row // (H * R)
@@ -40,13 +57,14 @@ def lse_kernel(
 
 
 @triton.jit
-def log_prior(norm, j, n, gamma_w, beta, power, eta, position_weight):
-    """log r up to a constant: -γ w log(‖k‖ + ε) + w_pos (-β u^p + η log(1 - u + ε)), u = j / (n - 1)."""
-    last = tl.maximum(n - 1, 1).to(tl.float32)
-    u = j.to(tl.float32) / last
-    newness = (last - j.to(tl.float32)) / last
-    decay = -beta * tl.exp2(power * tl.log2(u)) + eta * tl.log(newness + EPS)
-    return -gamma_w * tl.log(norm + EPS) + position_weight * decay
+def prior(norm, j, n, gamma_w, beta, power, eta, position_weight, FAST: tl.constexpr):
+    """r before normalisation: 2^(-γ w log2(‖k‖ + ε) + w_pos (-β u^p log2 e + η log2(1 - u + ε))), u = j / (n - 1)."""
+    last = tl.maximum(n - 1, 1)
+    step = 1.0 / last.to(tl.float32)
+    u = j.to(tl.float32) * step
+    newness = (last - j).to(tl.float32) * step
+    decay = -beta * LOG2E * tl.exp2(power * log2(u, FAST)) + eta * log2(newness + EPS, FAST)
+    return tl.exp2(position_weight * decay - gamma_w * log2(norm + EPS, FAST))
 
 
 @triton.jit
@@ -55,9 +73,10 @@ def evidence_kernel(
     stride_b, stride_h, stride_r, stride_nb, stride_nh, stride_fb, stride_fh, chunks, lse_chunks,
     alpha, gamma_w, beta, power, eta, position_weight,
     H: tl.constexpr, R: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_J: tl.constexpr, LSE_J: tl.constexpr,
-    BLOCK_C: tl.constexpr, ROUND: tl.constexpr, HAS_LSE: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    BLOCK_C: tl.constexpr, ROUND: tl.constexpr, FAST: tl.constexpr, HAS_LSE: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """f(j) = (1/R Σ_r exp(α (x_r(j) - lse_r)))^(1/α) and the five sums of one chunk; grid (chunks, B * H)."""
+    after_previous(CHAIN)
     c = tl.program_id(0)
     head = tl.program_id(1)
     b = head // H
@@ -71,6 +90,7 @@ def evidence_kernel(
     inside = j < n
     readable = j < round_up(n, ROUND)
     at = LOGITS + b.to(tl.int64) * stride_b + (head % H).to(tl.int64) * stride_h
+    base = alpha * LOG2E  # exp(α y) = 2^(base y)
     mu = tl.zeros([BLOCK_J], tl.float32)
     for start in range(0, R, BLOCK_R):
         r = start + tl.arange(0, BLOCK_R)
@@ -88,10 +108,12 @@ def evidence_kernel(
             lse = tl.where(r < R, lse, 0.0)
         row = at + r.to(tl.int64)[:, None] * stride_r + j[None, :]
         x = tl.load(row, mask=(r < R)[:, None] & readable[None, :], other=float("-inf")).to(tl.float32)
-        mu += tl.sum(tl.exp(alpha * (x - lse[:, None])), 0)
-    f = tl.where(inside, tl.exp2(tl.log2(mu / R) / alpha), 0.0)
-    norm = tl.load(NORMS + b.to(tl.int64) * stride_nb + (head % H).to(tl.int64) * stride_nh + j, mask=readable, other=1.0)
-    r_un = tl.exp(log_prior(norm.to(tl.float32), j, n, gamma_w, beta, power, eta, position_weight))
+        mu += tl.sum(tl.exp2(x * base - (lse * base)[:, None]), 0)
+    f = tl.where(inside, tl.exp2((log2(mu, FAST) - log2(tl.full([1], R, tl.float32), FAST)) * (1.0 / alpha)), 0.0)
+    norm = tl.load(
+        NORMS + b.to(tl.int64) * stride_nb + (head % H).to(tl.int64) * stride_nh + j, mask=readable, other=1.0
+    )
+    r_un = prior(norm.to(tl.float32), j, n, gamma_w, beta, power, eta, position_weight, FAST)
     r_un = tl.where(inside, r_un, 0.0)
     row = b.to(tl.int64) * stride_fb + (head % H).to(tl.int64) * stride_fh
     tl.store(F + row + j, f, mask=readable)
@@ -133,12 +155,12 @@ def larger(a, b):
 
 
 @triton.jit
-def fused(F, RU, row, j, mask, n, on_f, on_r, ROUND: tl.constexpr):
-    """z = log((1-λ) f + λ r + ε) at candidates j; -inf outside 0 .. n - 1."""
+def fused(F, RU, row, j, mask, n, on_f, on_r, ROUND: tl.constexpr, FAST: tl.constexpr):
+    """z / ln 2 = log2((1-λ) f + λ r + ε) at candidates j; -inf outside 0 .. n - 1."""
     mask = mask & (j >= 0) & (j < round_up(n, ROUND))
     f = tl.load(F + row + j, mask=mask, other=0.0)
     r = tl.load(RU + row + j, mask=mask, other=0.0)
-    return tl.where(mask & (j < n), tl.log(on_f * f + on_r * r + EPS), float("-inf"))
+    return tl.where(mask & (j < n), log2(on_f * f + on_r * r + EPS, FAST), float("-inf"))
 
 
 @triton.jit
@@ -146,15 +168,17 @@ def adjust_kernel(
     F, RU, N, ACTIVE, SUMS, OUT, LAM_OUT, stride_fb, stride_fh, stride_ob, stride_oh, chunks,
     lam_fixed, lam_clip, nms_strength, exclusivity, inverse_temperature,
     H: tl.constexpr, BLOCK_H: tl.constexpr, BLOCKS: tl.constexpr, SPAN: tl.constexpr, RADIUS: tl.constexpr,
-    BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr, LAM_AUTO: tl.constexpr, HAS_NMS: tl.constexpr,
-    HAS_CROSS: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr,
+    BLOCK_C: tl.constexpr, CHUNK_J: tl.constexpr, ROUND: tl.constexpr, FAST: tl.constexpr, LAM_AUTO: tl.constexpr,
+    HAS_NMS: tl.constexpr, HAS_CROSS: tl.constexpr, HAS_LAM_OUT: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """z_nms = z - α_soft max(window max - z, 0), z_adj = z_nms + α_cross log max(softmax_h(z_nms / τ), ε); grid (tiles, B).
 
     SPAN is the largest power of two <= 2 RADIUS + 1. For the t-th column of a block that starts at s, the window is the
     last SPAN - t columns of the block that starts at s - RADIUS, the first t + 1 of the one at s + RADIUS, and
     2 RADIUS - SPAN columns between them that don't depend on t: one suffix scan, one prefix scan, one plain maximum.
+    Logarithms are to base 2 up to the store.
     """
+    after_previous(CHAIN)
     c = tl.program_id(0)
     b = tl.program_id(1)
     n = tl.load(N + b)
@@ -179,24 +203,24 @@ def adjust_kernel(
     start = (c * BLOCKS + tl.arange(0, BLOCKS)[None, :, None]) * SPAN
     j = start + t
     row = b.to(tl.int64) * stride_fb + h.to(tl.int64) * stride_fh
-    z = fused(F, RU, row, j, h < H, n, on_f, on_r, ROUND)
+    z = fused(F, RU, row, j, h < H, n, on_f, on_r, ROUND, FAST)
     if HAS_NMS:
-        a = fused(F, RU, row, j - RADIUS, h < H, n, on_f, on_r, ROUND)
-        e = fused(F, RU, row, j + RADIUS, h < H, n, on_f, on_r, ROUND)
+        a = fused(F, RU, row, j - RADIUS, h < H, n, on_f, on_r, ROUND, FAST)
+        e = fused(F, RU, row, j + RADIUS, h < H, n, on_f, on_r, ROUND, FAST)
         m = tl.maximum(tl.associative_scan(a, 2, larger, reverse=True), tl.associative_scan(e, 2, larger))
         if 2 * RADIUS > SPAN:
             inner = (h < H) & (t < 2 * RADIUS - SPAN)
-            g = fused(F, RU, row, j - RADIUS + SPAN, inner, n, on_f, on_r, ROUND)
+            g = fused(F, RU, row, j - RADIUS + SPAN, inner, n, on_f, on_r, ROUND, FAST)
             m = tl.maximum(m, tl.max(g, 2)[:, :, None])
         z = tl.where((h < H) & (j < n), z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
-    if HAS_CROSS:
+    if HAS_CROSS:  # log ρ = x - log Σ_h e^x: one exponential an element, one logarithm a column
         x = z * inverse_temperature
         top = tl.max(x, 0)
         top = tl.where(top == float("-inf"), 0.0, top)
-        e = tl.exp(x - top[None, :, :])
-        share = e / tl.maximum(tl.sum(e, 0), 1e-30)[None, :, :]
-        z += exclusivity * tl.log(tl.maximum(share, EPS))
-    tl.store(OUT + b.to(tl.int64) * stride_ob + h.to(tl.int64) * stride_oh + j, z, mask=(h < H) & (j < n))
+        whole = top + log2(tl.sum(tl.exp2(x - top[None, :, :]), 0), FAST)
+        z += exclusivity * tl.maximum(x - whole[None, :, :], LOG2_EPS)
+    out = OUT + b.to(tl.int64) * stride_ob + h.to(tl.int64) * stride_oh
+    tl.store(out + j, z * LN2, mask=(h < H) & (j < n))
 
 
 def run(
@@ -213,16 +237,28 @@ def run(
     part = sums if lse is not None else torch.empty((2, batch * heads * rows, lse_chunks), **f32)
     flags = n_candidates if active is None else active
     shared = {"H": heads, "ROUND": load_granularity(logits, key_norms, out), "HAS_ACTIVE": active is not None}
+    begin, follow = chain(logits.device)
     if lse is None:
         lse_kernel[(lse_chunks, batch * heads * rows)](
-            logits, n_candidates, flags, part, *logits.stride()[:3], lse_chunks, R=rows, BLOCK_J=lse_j, num_warps=4, **shared
+            logits,
+            n_candidates,
+            flags,
+            part,
+            *logits.stride()[:3],
+            lse_chunks,
+            R=rows,
+            BLOCK_J=lse_j,
+            num_warps=4,
+            **shared,
+            **begin,
         )
     evidence_kernel[(chunks, batch * heads)](
         logits, key_norms, n_candidates, flags, part, part if lse is None else lse, f, r, sums,
         *logits.stride()[:3], *key_norms.stride()[:2], *f.stride()[:2], chunks, lse_chunks,
         alpha, gamma * norm_weight, beta, power, eta, position_weight,
         R=rows, BLOCK_R=min(4, triton.next_power_of_2(rows)), BLOCK_J=block_j, LSE_J=lse_j,
-        BLOCK_C=triton.next_power_of_2(lse_chunks), HAS_LSE=lse is not None, num_warps=8, **shared,
+        BLOCK_C=triton.next_power_of_2(lse_chunks), HAS_LSE=lse is not None, FAST=not interpreting(), num_warps=8, **shared,
+        **(follow if lse is None else begin),
     )  # fmt: skip
     has_nms = nms_radius > 0 and nms_strength != 0
     span = 1 << ((2 * nms_radius + 1).bit_length() - 1) if has_nms else 16
@@ -234,5 +270,5 @@ def run(
         0.0 if lam == "auto" else float(lam), float(lam_clip), nms_strength, exclusivity, 1.0 / temperature,
         BLOCK_H=block_h, BLOCKS=blocks, SPAN=span, RADIUS=nms_radius if has_nms else 0,
         BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
-        HAS_CROSS=exclusivity != 0, HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared,
+        HAS_CROSS=exclusivity != 0, FAST=not interpreting(), HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared, **follow,
     )  # fmt: skip

@@ -1,20 +1,24 @@
-"""Top-K on the device by radix selection: four counting passes of 8 bits find the K-th largest key, one pass writes.
+"""Top-K on the device: narrow by one coarse histogram, compact, then search the exact threshold in registers.
 
     key(x) = bits(x) ^ (x < 0 ? 0xffffffff : 0x80000000)      unsigned order of key = order of x
 
-Pass p counts, chunk by chunk, the p-th byte of the keys whose higher bytes equal those of the K-th largest. Every
-program of the next pass adds the chunks up and reads off the next byte itself, so no pass waits on another program
-and nothing has to be zeroed. The last pass knows how many keys above and how many equal ones lie in earlier chunks:
-positions come out ascending, and of equal scores the lower positions are taken.
+    coarse   64 bins over the key range seen in a strided sample of the row, counted chunk by chunk
+    compact  candidates in the K-th largest key's bin or above it, in order: few more than K (all, if many are equal)
+    finish   one program a row: the K-th largest key two bits at a time, then the winners in order
+
+The bins only decide how much is left for `finish`; the result is exact whatever the sample looked like, as a bin is a
+monotone function of the key. Compaction keeps the order, so positions come out ascending and of equal scores the lower
+positions are taken. No program waits on another one and nothing has to be zeroed.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from ..rounding import load_granularity, round_up
+from ..launching import after_previous, chain, load_granularity, round_up
 
 CHUNK = 4096
+BINS = tl.constexpr(64)
 
 
 @triton.jit
@@ -26,26 +30,19 @@ def key_of(x):
 
 
 @triton.jit
-def next_byte(HIST, row, chunks, used, wanted, BLOCK_C: tl.constexpr):
-    """(byte of the wanted-th largest key, how many are left to take among its equals) from one pass's counts."""
-    bins = tl.arange(0, 256)
-    count = tl.zeros([256], tl.int32)
-    for start in range(0, used, BLOCK_C):
-        c = start + tl.arange(0, BLOCK_C)
-        at = HIST + (row * chunks + c)[:, None] * 256 + bins[None, :]
-        count += tl.sum(tl.load(at, mask=(c < used)[:, None], other=0), 0)
-    from_here = tl.cumsum(count, 0, reverse=True)
-    byte = tl.sum((from_here >= wanted).to(tl.int32), 0) - 1
-    return byte, wanted - tl.sum(tl.where(bins > byte, count, 0), 0)
+def bin_of(key, low, shift):
+    """Monotone in key: 0 below low, then steps of 2^shift, at most BINS - 1."""
+    above = tl.where(key > low, key - low, 0) >> shift
+    return tl.minimum(above, BINS - 1).to(tl.int32)
 
 
 @triton.jit
-def count_kernel(
-    SCORES, N, ACTIVE, HIST_IN, HIST, STATE, ABOVE, stride_b, stride_h, k, chunks,
-    H: tl.constexpr, PASS: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, ROUND: tl.constexpr,
-    HAS_ACTIVE: tl.constexpr,
+def coarse_kernel(
+    SCORES, N, ACTIVE, HIST, RANGE, stride_b, stride_h, chunks,
+    H: tl.constexpr, SIZE: tl.constexpr, SAMPLE: tl.constexpr, ROUND: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
-    """Counts of byte PASS among the keys that match the higher bytes found so far; grid (chunks, B * H)."""
+    """Counts of one chunk by bin; the range is that of every (n / SAMPLE)-th score; grid (chunks, B * H)."""
+    after_previous(CHAIN)
     c = tl.program_id(0)
     row = tl.program_id(1)
     b = row // H
@@ -55,82 +52,154 @@ def count_kernel(
     if HAS_ACTIVE:
         if tl.load(ACTIVE + b) == 0:
             return
+    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h
     i = c * SIZE + tl.arange(0, SIZE)
-    inside = i < n
-    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i
-    x = tl.load(at, mask=i < round_up(n, ROUND), other=0.0)
-    key = key_of(x)
-    match = inside
-    if PASS > 0:
-        prefix = 0
-        wanted = tl.minimum(k, n)
-        if PASS > 1:
-            prefix = tl.load(STATE + (row * 4 + PASS - 1) * 2)
-            wanted = tl.load(STATE + (row * 4 + PASS - 1) * 2 + 1)
-        byte, wanted = next_byte(HIST_IN, row, chunks, (n + SIZE - 1) // SIZE, wanted, BLOCK_C)
-        prefix = prefix * 256 + byte
-        if c == 0:
-            tl.store(STATE + (row * 4 + PASS) * 2, prefix)
-            tl.store(STATE + (row * 4 + PASS) * 2 + 1, wanted)
-        high = (key >> (32 - 8 * PASS)).to(tl.int32)
-        match = inside & (high == prefix)
-        if PASS == 3:
-            tl.store(ABOVE + row * chunks + c, tl.sum((inside & (high > prefix)).to(tl.int32), 0))
-    byte_here = ((key >> (24 - 8 * PASS)) & 255).to(tl.int32)
-    counts = tl.histogram(byte_here, 256, mask=match)
-    tl.store(HIST + (row * chunks + c) * 256 + tl.arange(0, 256), counts)
+    key = key_of(tl.load(at + i, mask=i < round_up(n, ROUND), other=0.0))
+    step = tl.maximum(n // SAMPLE, 1)
+    s = tl.arange(0, SAMPLE) * step
+    sample = key_of(tl.load(at + tl.where(s < n, s, 0)))
+    low = tl.min(sample, 0)
+    width = tl.max(sample, 0) - low
+    shift = tl.zeros_like(width)
+    for bit in tl.static_range(6, 32):  # how far width must be shifted to fit 6 bits
+        shift += ((width >> bit) > 0).to(tl.uint32)
+    if c == 0:
+        tl.store(RANGE + row * 2, low.to(tl.int32, bitcast=True))
+        tl.store(RANGE + row * 2 + 1, shift.to(tl.int32, bitcast=True))
+    counts = tl.histogram(bin_of(key, low, shift), BINS, mask=i < n)
+    tl.store(HIST + (row * chunks + c) * BINS + tl.arange(0, BINS), counts)
 
 
 @triton.jit
-def write_kernel(
-    SCORES, N, ACTIVE, HIST, STATE, ABOVE, OUT, stride_b, stride_h, k, chunks, first,
-    H: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, BLOCK_K: tl.constexpr, ROUND: tl.constexpr,
-    HAS_ACTIVE: tl.constexpr,
+def compact_kernel(
+    SCORES, N, ACTIVE, HIST, RANGE, LIST_KEY, LIST_INDEX, LIST_LENGTH, stride_b, stride_h, k, chunks, width,
+    H: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, ROUND: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
-    """Write the positions of one chunk's selected keys at their final places; grid (chunks, B * H)."""
+    """Keys and indices of one chunk's scores from the threshold's bin upwards, in order; grid (chunks, B * H)."""
+    after_previous(CHAIN)
     c = tl.program_id(0)
     row = tl.program_id(1)
     b = row // H
     n = tl.load(N + b)
-    if (c * SIZE >= n) & (c > 0):
+    if c * SIZE >= n:
         return
     if HAS_ACTIVE:
         if tl.load(ACTIVE + b) == 0:
             return
-    if c == 0:  # -1 behind the min(K, J) positions
-        for start in range(tl.minimum(k, n), k, BLOCK_K):
-            pad = start + tl.arange(0, BLOCK_K)
-            tl.store(OUT + row.to(tl.int64) * k + pad, tl.full([BLOCK_K], -1, tl.int32), mask=pad < k)
+    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h
+    i = c * SIZE + tl.arange(0, SIZE)
+    key = key_of(tl.load(at + i, mask=i < round_up(n, ROUND), other=0.0))
+    low = tl.load(RANGE + row * 2).to(tl.uint32, bitcast=True)
+    shift = tl.load(RANGE + row * 2 + 1).to(tl.uint32, bitcast=True)
+
+    bins = tl.arange(0, BINS)
+    whole = tl.zeros([BINS], tl.int32)
+    earlier = tl.zeros([BINS], tl.int32)
+    for start in range(0, (n + SIZE - 1) // SIZE, BLOCK_C):
+        e = start + tl.arange(0, BLOCK_C)
+        there = (e * SIZE < n)[:, None]
+        counts = tl.load(HIST + (row * chunks + e)[:, None] * BINS + bins[None, :], mask=there, other=0)
+        whole += tl.sum(counts, 0)
+        earlier += tl.sum(tl.where((e < c)[:, None], counts, 0), 0)
+    from_here = tl.cumsum(whole, 0, reverse=True)
+    threshold = tl.sum((from_here >= tl.minimum(k, n)).to(tl.int32), 0) - 1
+    before = tl.sum(tl.where(bins >= threshold, earlier, 0), 0)
+    if c == 0:
+        tl.store(LIST_LENGTH + row, tl.sum(tl.where(bins >= threshold, whole, 0), 0))
+
+    keep = (i < n) & (bin_of(key, low, shift) >= threshold)
+    kept = keep.to(tl.int32)
+    place = row.to(tl.int64) * width + before + tl.cumsum(kept, 0) - kept
+    tl.store(LIST_KEY + place, key.to(tl.int32, bitcast=True), mask=keep)
+    tl.store(LIST_INDEX + place, i, mask=keep)
+
+
+@triton.jit
+def load_keys(LIST, at, length):
+    """Listed keys; entries past the length get key 0 and are masked by the caller where 0 could count."""
+    return tl.load(LIST + at, mask=at < length, other=0).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def counts_from(key, valid, value, shift):
+    """How many keys reach value + 1, 2, 3 << shift: three counts packed into one int64, 21 bits each."""
+    one = tl.full([], 1, tl.uint32) << shift
+    first = (valid & (key >= (value | one))).to(tl.int64)
+    second = (valid & (key >= (value | (one * 2)))).to(tl.int64)
+    third = (valid & (key >= (value | (one * 3)))).to(tl.int64)
+    return tl.sum(first + (second << 21) + (third << 42), 0)
+
+
+@triton.jit
+def next_digit(packed, wanted):
+    """The largest of 0 .. 3 that still leaves `wanted` keys."""
+    mask = (1 << 21) - 1
+    a = ((packed & mask) >= wanted).to(tl.uint32)
+    b = (((packed >> 21) & mask) >= wanted).to(tl.uint32)
+    return a + b + ((packed >> 42) >= wanted).to(tl.uint32)
+
+
+@triton.jit
+def emit(OUT, index, key, valid, value, above, same, equals, first):
+    """Write the winners of one tile at their places; returns the counts of greater and equal keys so far."""
+    greater = (valid & (key > value)).to(tl.int32)
+    equal = (valid & (key == value)).to(tl.int32)
+    greater_before = above + tl.cumsum(greater, 0) - greater
+    equal_before = same + tl.cumsum(equal, 0) - equal
+    chosen = (greater > 0) | ((equal > 0) & (equal_before < equals))
+    tl.store(OUT + greater_before + tl.minimum(equal_before, equals), index + first, mask=chosen)
+    return above + tl.sum(greater, 0), same + tl.sum(equal, 0)
+
+
+@triton.jit
+def finish_kernel(
+    N, ACTIVE, LIST_KEY, LIST_INDEX, LIST_LENGTH, OUT, k, width, first,
+    H: tl.constexpr, TILE: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
+):  # fmt: skip
+    """The min(K, n)-th largest key v of one row's list, then all keys > v and the first equals, in order; grid (B * H,)."""
+    after_previous(CHAIN)
+    row = tl.program_id(0)
+    b = row // H
+    n = tl.load(N + b)
+    if HAS_ACTIVE:
+        if tl.load(ACTIVE + b) == 0:
+            return
+    wanted = tl.minimum(k, n)
+    out = OUT + row.to(tl.int64) * k
+    i = tl.arange(0, TILE)
+    for start in range(wanted, k, TILE):  # -1 behind the positions
+        tl.store(out + start + i, tl.full([TILE], -1, tl.int32), mask=start + i < k)
     if n == 0:
         return
-    used = (n + SIZE - 1) // SIZE
-    prefix = tl.load(STATE + (row * 4 + 3) * 2)
-    byte, equals = next_byte(HIST, row, chunks, used, tl.load(STATE + (row * 4 + 3) * 2 + 1), BLOCK_C)
-    bins = tl.arange(0, 256)
-    above = 0
-    same = 0
-    for start in range(0, c, BLOCK_C):
-        e = start + tl.arange(0, BLOCK_C)
-        counts = tl.load(HIST + (row * chunks + e)[:, None] * 256 + bins[None, :], mask=(e < c)[:, None], other=0)
-        above += tl.sum(tl.sum(tl.where(bins[None, :] > byte, counts, 0), 1), 0)
-        above += tl.sum(tl.load(ABOVE + row * chunks + e, mask=e < c, other=0), 0)
-        same += tl.sum(tl.load(HIST + (row * chunks + e) * 256 + byte, mask=e < c, other=0), 0)
-
-    i = c * SIZE + tl.arange(0, SIZE)
-    inside = i < n
-    at = SCORES + b.to(tl.int64) * stride_b + (row % H).to(tl.int64) * stride_h + i
-    x = tl.load(at, mask=i < round_up(n, ROUND), other=0.0)
-    key = key_of(x)
-    high = (key >> 8).to(tl.int32)
-    low = (key & 255).to(tl.int32)
-    greater = inside & ((high > prefix) | ((high == prefix) & (low > byte)))
-    equal = inside & (high == prefix) & (low == byte)
-    both = greater.to(tl.int32) + equal.to(tl.int32) * 65536  # one scan counts the two; SIZE < 65536
-    before = tl.cumsum(both, 0) - both
-    equal_before = same + (before >> 16)
-    chosen = greater | (equal & (equal_before < equals))
-    place = above + (before & 65535) + tl.minimum(equal_before, equals)
-    tl.store(OUT + row.to(tl.int64) * k + place, i + first, mask=chosen)
+    length = tl.load(LIST_LENGTH + row)
+    keys = LIST_KEY + row.to(tl.int64) * width
+    indices = LIST_INDEX + row.to(tl.int64) * width
+    value = tl.full([], 0, tl.uint32)
+    shift = tl.full([], 32, tl.uint32)
+    if length <= TILE:  # the usual case: the list stays in registers
+        key = load_keys(keys, i, length)
+        index = tl.load(indices + i, mask=i < length, other=0)
+        for _ in range(0, 16):
+            shift -= 2
+            value = value | (next_digit(counts_from(key, i < length, value, shift), wanted) << shift)
+        equals = wanted - tl.sum(((i < length) & (key > value)).to(tl.int32), 0)
+        emit(out, index, key, i < length, value, 0, 0, equals, first)
+    else:  # many scores share the threshold's bin: the same, tile by tile
+        for _ in range(0, 16):
+            shift -= 2
+            packed = tl.full([], 0, tl.int64)
+            for start in range(0, length, TILE):
+                packed += counts_from(load_keys(keys, start + i, length), start + i < length, value, shift)
+            value = value | (next_digit(packed, wanted) << shift)
+        greater = tl.full([], 0, tl.int32)
+        for start in range(0, length, TILE):
+            greater += tl.sum(((start + i < length) & (load_keys(keys, start + i, length) > value)).to(tl.int32), 0)
+        above = tl.full([], 0, tl.int32)
+        same = tl.full([], 0, tl.int32)
+        for start in range(0, length, TILE):
+            key = load_keys(keys, start + i, length)
+            index = tl.load(indices + start + i, mask=start + i < length, other=0)
+            above, same = emit(out, index, key, start + i < length, value, above, same, wanted - greater, first)
 
 
 def run(scores, n_candidates, k, *, first, active, out) -> None:
@@ -138,20 +207,22 @@ def run(scores, n_candidates, k, *, first, active, out) -> None:
     batch, heads, width = scores.shape
     rows, chunks = batch * heads, triton.cdiv(width, CHUNK)
     i32 = {"dtype": torch.int32, "device": scores.device}
-    hist = torch.empty((2, rows, chunks, 256), **i32)
-    state = torch.empty((rows, 4, 2), **i32)
-    above = torch.empty((rows, chunks), **i32)
+    hist = torch.empty((rows, chunks, BINS.value), **i32)
+    key_range, length = torch.empty((rows, 2), **i32), torch.empty((rows,), **i32)
+    list_key, list_index = torch.empty((2, rows, width), **i32)
     flags = n_candidates if active is None else active
-    common = {
-        "H": heads, "SIZE": CHUNK, "BLOCK_C": min(16, triton.next_power_of_2(chunks)),
-        "ROUND": load_granularity(scores), "HAS_ACTIVE": active is not None, "num_warps": 8,
-    }  # fmt: skip
-    for p in range(4):
-        count_kernel[(chunks, rows)](
-            scores, n_candidates, flags, hist[1 - p % 2], hist[p % 2], state, above, *scores.stride()[:2], k, chunks,
-            PASS=p, **common,
-        )  # fmt: skip
-    write_kernel[(chunks, rows)](
-        scores, n_candidates, flags, hist[1], state, above, out, *scores.stride()[:2], k, chunks, first,
-        BLOCK_K=1024, **common,
+    common = {"H": heads, "HAS_ACTIVE": active is not None}
+    begin, follow = chain(scores.device)
+    tile = min(max(2 * triton.next_power_of_2(k), 1024), 16384)
+    coarse_kernel[(chunks, rows)](
+        scores, n_candidates, flags, hist, key_range, *scores.stride()[:2], chunks,
+        SIZE=CHUNK, SAMPLE=1024, ROUND=load_granularity(scores), num_warps=8, **common, **begin,
+    )  # fmt: skip
+    compact_kernel[(chunks, rows)](
+        scores, n_candidates, flags, hist, key_range, list_key, list_index, length, *scores.stride()[:2], k, chunks, width,
+        SIZE=CHUNK, BLOCK_C=min(32, triton.next_power_of_2(chunks)), ROUND=load_granularity(scores), num_warps=8, **common, **follow,
+    )  # fmt: skip
+    finish_kernel[(rows,)](
+        n_candidates, flags, list_key, list_index, length, out, k, width, first,
+        TILE=tile, num_warps=min(max(tile // 256, 4), 32), **common, **follow,
     )  # fmt: skip
