@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,8 @@ from sfi_lab.settings import Settings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from sfi_lab.runtime.pool import EnginePool
+
 
 class Lab:
     """A model, its tokenizer and its facts (`spec`); decode with `generate`, `stream` or a `session`."""
@@ -35,12 +38,26 @@ class Lab:
         self._router = AttentionRouter(self.spec.architecture)
         self._lock = threading.RLock()
         self._registered = ExitStack()
+        self._said: set[str] = set()
         self._users = 0
 
     @cached_property
     def tokens(self) -> TokenTable:
         """The text of every vocabulary entry, decoded once."""
         return TokenTable.from_tokenizer(self.tokenizer)
+
+    @cached_property
+    def engines(self) -> EnginePool:
+        """The engines that runs on a GPU take turns with."""
+        from sfi_lab.runtime.pool import EnginePool
+
+        return EnginePool()
+
+    def say(self, line: str) -> None:
+        """Logs a line, once."""
+        if line not in self._said:
+            self._said.add(line)
+            logging.getLogger("sfi_lab").info(line)
 
     def session(self, settings: Settings | None = None) -> Session:
         """A conversation with its own cache; `Settings.paper()` where none are given."""
@@ -83,8 +100,8 @@ class Lab:
                     self._registered.close()
 
     @contextmanager
-    def attending(self, state: DecoderState) -> Iterator[None]:
-        """One forward belongs to this state; runs of several threads take turns."""
+    def attending(self, state: DecoderState | None) -> Iterator[None]:
+        """One forward belongs to this state (None: to an engine); runs of several threads take turns."""
         with self._lock:
             self._router.active = state
             try:

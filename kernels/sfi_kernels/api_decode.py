@@ -34,7 +34,7 @@ def plan_step(
         recent_start: int32 [B], first position of the recent window (only read on the fast route).
         route: int32 [B], 0 = packed + recent, 1 = all pages. None: every sequence takes all pages.
         plan: a plan to refill in place (the captured case); None allocates one.
-        slots: pieces per KV head at most; default: enough programs to fill the device. Raised to B if below.
+        slots: pieces per KV head at most; default: as many programs as run at once. Raised to B if below.
         block_n, min_tiles: keys in a tile (power of two >= 16), fewest tiles in a piece.
 
     Returns:
@@ -51,7 +51,7 @@ def plan_step(
         raise ValueError("a plan with routes needs packed_len and recent_start as well")
     tuning = default_tuning(dim, element_size, group)
     if plan is None:
-        slots = slots or max(1, programs_on(lengths.device, tuning) // heads)
+        slots = slots or max(1, programs_on(lengths.device, tuning, route is not None) // heads)
         block_n = block_n or default_block_n(dim)
         if block_n < 16 or block_n & (block_n - 1):
             raise ValueError(f"block_n is {block_n}; allowed are powers of two from 16 up")

@@ -115,7 +115,9 @@ def top_k(
     checks.dtype("scores", scores, (torch.float32, torch.float64))
     if scores.stride(-1) != 1:
         raise ValueError(f"scores must have unit stride in its last dimension, got strides {scores.stride()}")
-    batch, heads, _ = scores.shape
+    batch, heads, width = scores.shape
+    if width >= 2**21:
+        raise ValueError(f"scores has {width} candidates a row; top_k takes fewer than {2**21}")
     checks.per_sequence(batch, n_candidates=n_candidates, active=active)
     checks.same_device(scores=scores, n_candidates=n_candidates, active=active, out=out)
     if k < 1:

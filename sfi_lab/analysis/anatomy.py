@@ -23,14 +23,24 @@ from sfi_lab.trace import Trace
 _KEYS = {"step": pl.Int32, "layer": pl.Int16, "kv_head": pl.Int16, "candidates": pl.Int32, "selected": pl.Int32}
 _NUMBERS = ("lam", "evidence", "coverage", "duplication", "churn", "median_age")
 _STAGE_NUMBERS = (
-    *("lam", "evidence", "displaced_by_nms", "kept_by_nms", "displaced_by_exclusivity", "coverage_before_nms", "coverage"),
+    *(
+        "lam",
+        "evidence",
+        "displaced_by_nms",
+        "kept_by_nms",
+        "displaced_by_exclusivity",
+        "coverage_before_nms",
+        "coverage",
+    ),
     *("duplication_before", "duplication", "churn", "median_age"),
 )
 
 BINS = 64  # equal stretches of J whose coverage is counted
 
 
-def stages(replay: LayerReplay, step: int, settings: Settings | None = None, heads: Sequence[int] | None = None) -> pl.DataFrame:
+def stages(
+    replay: LayerReplay, step: int, settings: Settings | None = None, heads: Sequence[int] | None = None
+) -> pl.DataFrame:
     """One row a KV head and candidate of the refresh at `step` (any decode step: what if it had refreshed).
 
     kv_head, position, text, sentence, evidence (f), prior (r), fused (s), log_score (z), suppressed (z_nms), exclusive
@@ -55,9 +65,16 @@ def stages(replay: LayerReplay, step: int, settings: Settings | None = None, hea
     }
     frames = []
     for head in chosen:
-        values = {name: getattr(selection, name)[head].numpy() for name in ("evidence", "prior", "fused", "log_score", "suppressed", "exclusive")}
+        values = {
+            name: getattr(selection, name)[head].numpy()
+            for name in ("evidence", "prior", "fused", "log_score", "suppressed", "exclusive")
+        }
         placed = {name: _place(order[head], j) for name, order in ranks.items()}
-        frames.append(tokens.with_columns(pl.lit(head, pl.Int16).alias("kv_head"), **{name: pl.Series(v) for name, v in (values | placed).items()}))
+        frames.append(
+            tokens.with_columns(
+                pl.lit(head, pl.Int16).alias("kv_head"), **{name: pl.Series(v) for name, v in (values | placed).items()}
+            )
+        )
     return pl.concat(frames).select("kv_head", pl.exclude("kv_head"))
 
 
@@ -123,7 +140,13 @@ def ages(trace: Trace, layer: int) -> pl.DataFrame:
         .join(length, on="step")
         .with_columns(rank=pl.int_ranges(pl.col("positions").list.len()))
         .explode("positions", "rank", empty_as_null=False)
-        .select("step", "kv_head", pl.col("rank").cast(pl.Int32), position="positions", age=pl.col("keys_available") - 1 - pl.col("positions"))
+        .select(
+            "step",
+            "kv_head",
+            pl.col("rank").cast(pl.Int32),
+            position="positions",
+            age=pl.col("keys_available") - 1 - pl.col("positions"),
+        )
         .collect()
     )
 
@@ -132,7 +155,9 @@ def selected_text(trace: Trace, positions: Sequence[int]) -> pl.DataFrame:
     """position, text, sentence of some positions, in the order given. Raises SfiError for one beyond the trace."""
     wanted = np.asarray(positions, np.int64)
     if len(wanted) and not 0 <= wanted.min() <= wanted.max() < trace.tokens.height:
-        raise SfiError(f"positions must be from 0 to {trace.tokens.height - 1}; got {int(wanted.min())} to {int(wanted.max())}")
+        raise SfiError(
+            f"positions must be from 0 to {trace.tokens.height - 1}; got {int(wanted.min())} to {int(wanted.max())}"
+        )
     return trace.tokens.select("position", "text", "sentence")[wanted.tolist()]
 
 

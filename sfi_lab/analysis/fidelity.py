@@ -48,7 +48,9 @@ def compare_logits(reference: Tensor, run: Tensor, tokens: Sequence[int] | None 
         parts.append(pl.DataFrame({name: value.cpu().numpy() for name, value in part.items()}))
     frame = pl.concat(parts)
     if tokens is None:
-        frame = frame.with_columns(pl.lit(None, pl.Float32).alias(name) for name in ("logprob_reference", "logprob_run"))
+        frame = frame.with_columns(
+            pl.lit(None, pl.Float32).alias(name) for name in ("logprob_reference", "logprob_run")
+        )
     return frame
 
 

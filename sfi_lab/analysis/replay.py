@@ -94,7 +94,7 @@ class LayerReplay:
         refreshes = list(selections)
         return Replayed(
             settings=settings,
-            kind="exact" if self._same_refreshes(plan) else "proxy",
+            kind="exact" if self._is_exact(settings, plan) else "proxy",
             schedule=plan,
             refresh_steps=plan.steps[refreshes],
             reasons=[plan.plans[i].reason for i in refreshes],
@@ -218,14 +218,14 @@ class LayerReplay:
     def _values(self, weights: Tensor, span: slice) -> Tensor:
         """weights [m, H_q, P] times the values of `span` -> [m, H_q, D_v]."""
         m, heads, _ = weights.shape
-        grouped = weights.view(m, -1, self._group, weights.shape[-1]).permute(1, 0, 2, 3).flatten(1, 2)
-        out = torch.matmul(grouped, self._v[:, span])
+        grouped = weights.view(m, heads // self._group, self._group, -1 if weights.numel() else 0)
+        out = torch.matmul(grouped.permute(1, 0, 2, 3).flatten(1, 2), self._v[:, span])
         return out.view(-1, m, self._group, out.shape[-1]).permute(1, 0, 2, 3).reshape(m, heads, -1)
 
     def _read(self, s: Settings, plan: Schedule, selections: dict[int, Selection]) -> tuple:
         weights, kv_heads = self.weights, self._k.shape[0]
         n, heads, _ = weights.shape
-        pinned = tuple(plan.refreshes) if s.recent_mode == "pinned" else None
+        pinned = tuple(selections) if s.recent_mode == "pinned" else None  # this layer's own refreshes
         mass, out, _ = self._memo["base"].get((s.sink, s.recent, pinned), lambda: self._base(s, plan))
         mass = mass.clone()
         dense = self._memo["base"].get(
@@ -279,9 +279,14 @@ class LayerReplay:
 
     # against the recording -----------------------------------------------------------------------------------------
 
-    def _same_refreshes(self, plan: Schedule) -> bool:
-        recorded = self.trace.steps.filter(pl.col("route") != "prefill")["refreshed"].to_list()
-        return recorded == [p.refresh for p in plan.plans]
+    def _is_exact(self, s: Settings, plan: Schedule) -> bool:
+        """The same layers refresh at the same steps, and every evidence row that these settings ask for was recorded."""
+        recorded, then = (
+            self.trace.steps.filter(pl.col("route") != "prefill")["refreshed"].to_list(),
+            self.trace.settings,
+        )
+        wider = s.prefill_window > then.prefill_window and bool(plan.plans) and plan.plans[0].refresh
+        return recorded == [p.refresh for p in plan.plans] and s.layer_groups == then.layer_groups and not wider
 
     def _overlap(self, s: Settings, plan: Schedule, selections: dict[int, Selection]) -> np.ndarray:
         """Jaccard of each refresh's selection with the one in force in the recording at that step."""

@@ -44,10 +44,18 @@ class Schedule:
 
 
 def events(trace: Trace, enders: str) -> list[SentenceEvent]:
-    """Every recorded position as the sentence tracker sees it under these enders (the trace's texts stand for tokens)."""
+    """Every recorded position as the sentence tracker sees it under these enders.
+
+    The trace's own tokens stand for a vocabulary: bytes where they were kept (a part of a character can start a
+    sentence), else texts.
+    """
     texts = trace.tokens["text"].to_list()
+    kept = trace.tokens["piece"].to_list()
+    pieces = tuple(text.encode() if piece is None else piece for text, piece in zip(texts, kept, strict=True))
     special = frozenset(trace.tokens.with_row_index().filter(pl.col("special"))["index"].to_list())
-    table = TokenTable(tuple(texts), tuple(text.encode() for text in texts), special, frozenset(), False)
+    first = pieces[0].decode("utf-8", "replace")
+    drops_first_space = first != texts[0] and first.removeprefix(" ") == texts[0]
+    table = TokenTable(tuple(texts), pieces, special, frozenset(), drops_first_space)
     return segment(range(len(texts)), table, enders)
 
 

@@ -41,7 +41,15 @@ def timing(trace: Trace, steps: tuple[int, int] | None = None) -> pl.DataFrame:
     for (route,), part in times.group_by("route", maintain_order=True):
         total = part["total"].mean()
         for stage in ("total", *PARTS, "record"):
-            found.append({"route": route, "stage": stage, "steps": part.height, **_percentiles(part[stage]), "share": part[stage].mean() / total if total else None})
+            found.append(
+                {
+                    "route": route,
+                    "stage": stage,
+                    "steps": part.height,
+                    **_percentiles(part[stage]),
+                    "share": part[stage].mean() / total if total else None,
+                }
+            )
     return pl.DataFrame(found).sort(pl.col("route"), maintain_order=True)
 
 
@@ -70,7 +78,15 @@ def timing_by_context(trace: Trace, bins: int = 8) -> pl.DataFrame:
     at = np.searchsorted(edges, times["keys_available"].to_numpy(), side="right") - 1
     found = []
     for (route, bin_), part in times.with_columns(pl.Series("bin", at)).group_by("route", "bin", maintain_order=True):
-        found.append({"route": route, "context_low": int(edges[bin_]), "context_high": int(edges[bin_ + 1] - 1), "steps": part.height, **_percentiles(part["total"])})
+        found.append(
+            {
+                "route": route,
+                "context_low": int(edges[bin_]),
+                "context_high": int(edges[bin_ + 1] - 1),
+                "steps": part.height,
+                **_percentiles(part["total"]),
+            }
+        )
     return pl.DataFrame(found).sort("route", "context_low")
 
 

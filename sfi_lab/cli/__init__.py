@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from sfi_lab import __version__
 from sfi_lab.cli import bench, doctor, figures, generate, lab, trace
@@ -23,9 +24,16 @@ from sfi_lab.errors import SfiError
 COMMANDS = (generate, trace, lab, doctor, bench, figures)
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line; argparse would print every option before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists what is allowed\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line; also what the docs are checked against."""
-    top = argparse.ArgumentParser(prog="sfi-lab", description="A workbench for Slow-Fast Inference.")
+    top = Parser(prog="sfi-lab", description="A workbench for Slow-Fast Inference.")
     top.add_argument("--version", action="version", version=f"sfi-lab {__version__}")
     subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:

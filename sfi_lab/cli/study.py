@@ -20,17 +20,38 @@ _MATERIAL = "project,pydoc:6,tasks:4"
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser("study", help="run a study over many prompts", description="Runs a study and writes Parquet tables and report.md.")
+    parser = subparsers.add_parser(
+        "study",
+        help="run a study over many prompts",
+        description="Runs a study and writes Parquet tables and report.md.",
+    )
     what = parser.add_subparsers(dest="what", required=True, metavar="STUDY")
     for name, words in _STUDIES.items():
         study = what.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
-        study.add_argument("-o", "--out", required=True, metavar="DIR", help="folder of the results; the same command goes on after a kill")
         study.add_argument(
-            "--prompts", default=_MATERIAL, metavar="WHAT,…", help="project, pydoc:N, tasks:N, prompt names, task kinds, text files (default: %(default)s)"
+            "-o",
+            "--out",
+            required=True,
+            metavar="DIR",
+            help="folder of the results; the same command goes on after a kill",
         )
-        study.add_argument("--prompt-tokens", type=int, default=1200, metavar="N", help="longest prompt (default: %(default)s)")
-        study.add_argument("--new-tokens", type=int, default=128, metavar="N", help="tokens decoded a prompt (default: %(default)s)")
-        study.add_argument("--references", metavar="DIR", help="keep the dense reference recordings here, for other studies of the same prompts")
+        study.add_argument(
+            "--prompts",
+            default=_MATERIAL,
+            metavar="WHAT,…",
+            help="project, pydoc:N, tasks:N, prompt names, task kinds, text files (default: %(default)s)",
+        )
+        study.add_argument(
+            "--prompt-tokens", type=int, default=1200, metavar="N", help="longest prompt (default: %(default)s)"
+        )
+        study.add_argument(
+            "--new-tokens", type=int, default=128, metavar="N", help="tokens decoded a prompt (default: %(default)s)"
+        )
+        study.add_argument(
+            "--references",
+            metavar="DIR",
+            help="keep the dense reference recordings here, for other studies of the same prompts",
+        )
         study.add_argument("--json", action="store_true", help="print the summary as one JSON object")
         add_model(study)
         add_settings(study)
@@ -42,17 +63,29 @@ def add(subparsers: argparse._SubParsersAction) -> None:
 def _own(study: argparse.ArgumentParser, name: str) -> None:
     """Options of one study alone."""
     if name == "stability":
-        study.add_argument("--top", type=int, default=32, metavar="N", help="positions in a step's support (default: %(default)s)")
-        study.add_argument("--share", type=float, metavar="P", help="instead: the fewest positions with this share of the attention")
-        study.add_argument("--lags", type=int, default=16, metavar="L", help="longest lag in steps (default: %(default)s)")
+        study.add_argument(
+            "--top", type=int, default=32, metavar="N", help="positions in a step's support (default: %(default)s)"
+        )
+        study.add_argument(
+            "--share", type=float, metavar="P", help="instead: the fewest positions with this share of the attention"
+        )
+        study.add_argument(
+            "--lags", type=int, default=16, metavar="L", help="longest lag in steps (default: %(default)s)"
+        )
     if name == "tune":
-        study.add_argument("--target", default="kept>=0.95", help="'kept>=P' (fewest keys) or 'read<=P' (most attention; default: %(default)s)")
+        study.add_argument(
+            "--target",
+            default="kept>=0.95",
+            help="'kept>=P' (fewest keys) or 'read<=P' (most attention; default: %(default)s)",
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(arguments)
-    if settings.is_dense:
-        raise SfiError("a study compares slow-fast settings with dense decoding; the dense preset leaves nothing to compare")
+    if arguments.preset == "dense" or settings.is_dense:
+        raise SfiError(
+            "a study compares slow-fast settings with dense decoding; the dense preset leaves nothing to compare"
+        )
     for name in ("prompt_tokens", "new_tokens"):
         if getattr(arguments, name) < 2:
             raise SfiError(f"--{name.replace('_', '-')} is a whole number from 2; got {getattr(arguments, name)}")

@@ -126,11 +126,9 @@ class Run:
         began = time.perf_counter()
         session, state = self.session, self.state
         fed = self.event
-        force = self.options.force
-        token = force[self.index] if force else self.options.sampler.pick(session.ids, logits)
+        token, logprob = self.pick(logits)
         session.ids.append(token)
         self.event = session.tracker.push(token)
-        logprob = float(logits[token].float() - logits.float().logsumexp(-1))
         piece = "" if token in self.options.eos_ids else self.options.text.push(token)
         self.result.stop_reason = self.ending(token)
         if self.result.stop_reason:
@@ -151,6 +149,12 @@ class Run:
             self.seconds += time.perf_counter() - began
         self.result.seconds = self.seconds
         return step
+
+    def pick(self, logits: Tensor) -> tuple[int, float]:
+        """The next token - forced, greedy or drawn - and its log-probability. logits [V]."""
+        force = self.options.force
+        token = force[self.index] if force else self.options.sampler.pick(self.session.ids, logits)
+        return token, float(logits[token].float() - logits.float().logsumexp(-1))
 
     def ending(self, token: int) -> str:
         """Why the run ends with this token, or ""."""

@@ -64,6 +64,11 @@ class Sampler:
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._device = device
 
+    @property
+    def is_greedy(self) -> bool:
+        """True if the token is always the likeliest of the model's own logits."""
+        return not self._draw and not self._processors
+
     def pick(self, ids: list[int], logits: Tensor) -> int:
         """The next token. ids: everything so far; logits [V]."""
         scores = logits.float()[None]

@@ -29,6 +29,7 @@ from sfi_lab.trigger.plan import Planner
 
 if TYPE_CHECKING:
     from sfi_lab.lab import Lab
+    from sfi_lab.runtime.pool import EnginePool
 
 
 _NEW_TOKENS = 256  # where neither the caller nor a generation config says how many
@@ -47,6 +48,7 @@ class Session:
         self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
         self.tracker = SentenceTracker(lab.tokens, settings.enders)
         self.prompt_sentence = 0
+        self.holder: EnginePool | None = None  # where the cache is, if not in `state`
         self._messages: list[dict[str, str]] = []
         self._events: list[SentenceEvent] = []
 
@@ -85,6 +87,7 @@ class Session:
             generation_config: a Hugging Face GenerationConfig; by default the model's own, made greedy.
             logits_processor: further processors. stop: stop strings. seed: of sampling (default settings.seed).
             ignore_eos: goes on after an end-of-text token.
+            engine: "auto" (on a CUDA device the captured engine, else the reference loop), "reference" or "graph".
             force: teacher forcing: these token ids are fed one after another, and `logprob` is theirs.
             Any field of GenerationConfig may be given by name, e.g. do_sample=True, temperature=0.7.
 
@@ -119,6 +122,7 @@ class Session:
         seed: int | None = None,
         ignore_eos: bool = False,
         force: Sequence[int] = (),
+        engine: str = "auto",
         **fields: Any,
     ) -> tuple[Result, Run]:
         given = generation_config.max_new_tokens if generation_config is not None else None
@@ -128,6 +132,7 @@ class Session:
         lab = self.lab
         config = _config(lab, generation_config, fields)
         request = RecordRequest.parse(record, self.state.full_layers, record_layers, qk_layers, record_top)
+        run = self._path(request.on, engine)
         ids, kept, messages = self._next_ids(prompt)
         most = lab.spec.max_positions or _NO_LIMIT
         room = min(max_new_tokens, most - len(ids) + 1)
@@ -155,11 +160,34 @@ class Session:
                     for i, (token, event) in enumerate(zip(ids, self._events, strict=True))
                 ]
             )
-        return result, Run(self, ids[kept:], options, result)
+        return result, run(self, ids[kept:], options, result)
+
+    def _path(self, recorded: bool, engine: str) -> type[Run]:
+        """The class of the coming run, and the cached text where that run looks for it."""
+        from sfi_lab.runtime.choice import why_reference
+
+        why = why_reference(self.lab, self.settings, recorded, engine)
+        if why is None:
+            from sfi_lab.runtime.run import GraphRun
+
+            self.state.cache.truncate(0)  # the engine reads again what only the reference loop had
+            self.holder = self.lab.engines
+            return GraphRun
+        self.holder = None
+        self.lab.say(f"the reference loop decodes: {why}")
+        return Run
+
+    @property
+    def cached(self) -> int:
+        """Positions that the coming run finds cached."""
+        if self.holder is None:
+            return self.state.length
+        engine = self.holder.of(self)
+        return 0 if engine is None else engine.lengths[0]
 
     def _next_ids(self, prompt: Prompt) -> tuple[list[int], int, list[dict[str, str]]]:
         """All ids of the coming turn, how many of them the cache keeps, and the conversation so far."""
-        lab, cached = self.lab, self.state.length
+        lab, cached = self.lab, self.cached
         if is_chat(prompt):
             messages = [*self._messages, *prompt]
             ids = encode(lab.tokenizer, messages, lab.spec.vocab_size)
@@ -170,7 +198,8 @@ class Session:
 
     def _take(self, ids: list[int], kept: int, messages: list[dict[str, str]]) -> None:
         """Moves the session on to the coming turn's ids; nothing of the turn has been computed yet."""
-        self.state.cache.truncate(kept)
+        if self.holder is None:
+            self.state.cache.truncate(kept)
         self.ids, self._messages = list(ids), list(messages)
         self.tracker = SentenceTracker(self.lab.tokens, self.settings.enders)
         self._events = [self.tracker.push(token) for token in ids]
@@ -194,10 +223,10 @@ class Session:
 
     def token_row(self, position: int, token_id: int, event: SentenceEvent, role: str) -> dict[str, Any]:
         """One row of the trace's token table."""
-        special = token_id in self.lab.tokens.special
+        table = self.lab.tokens
         return {
             "position": position, "token_id": token_id, "text": event.text, "sentence": event.sentence, "role": role,
-            "special": special,
+            "special": token_id in table.special, "piece": table.pieces[token_id] if token_id < len(table) else b"",
         }  # fmt: skip
 
     def _meta(self, prompt_tokens: int, seed: int, config: GenerationConfig) -> dict[str, Any]:

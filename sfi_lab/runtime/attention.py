@@ -68,6 +68,7 @@ class StepAttention:
             # float16 for 16-bit models: logits need the digits that bfloat16 lacks, and never its range
             self._ring = [torch.zeros(shape, dtype=score, device=device) for _ in range(RING)]
             self._lse = [torch.zeros(shape[:3], device=device) for _ in range(RING)]
+        self.slow_programs: int | None = None  # pieces a KV head of a slow step's attention; None: enough to fill the device
         self.side = torch.cuda.Stream(device, priority=0) if overlap and device.type == "cuda" else None
         self._free: list[Any] = []
         self._selector = {name: getattr(settings, name) for name in _SELECTOR_FIELDS}
@@ -89,7 +90,9 @@ class StepAttention:
             torch.sub(state.route, state.active, out=self._rest_route)
             self._plans["rest"] = plan_step(state.length, route=self._rest_route, plan=self._plans["rest"], **fast, **shape)
         if kind == "slow":
-            self._plans["mixed"] = plan_step(state.length, route=state.route, plan=self._plans["mixed"], **fast, **shape)
+            self._plans["mixed"] = plan_step(
+                state.length, route=state.route, plan=self._plans["mixed"], slots=self.slow_programs, **fast, **shape
+            )
 
     def __call__(self, layer: int, q: Tensor, scale: float, softcap: float | None = None) -> Tensor:
         """q [B, H_kv, G, D] after norm and RoPE; the step's own K/V are in the pages. -> [B, H_kv, G, D]."""

@@ -168,7 +168,7 @@ class Engine:
         """Captures the graphs (nothing to do without them); the cache's first position is overwritten, so do it first."""
         if self.graphs is None:
             return
-        kinds = kinds or (("dense",) if self.settings.is_dense else ("fast", "slow", "dense"))
+        kinds = kinds or (("dense",) if not self.plan.k else ("fast", "slow", "dense"))
         for kind in kinds:
             groups = range(self.settings.layer_groups) if kind == "slow" and self.settings.layer_groups > 1 else ()
             for group in (None, *groups):

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from sfi_lab.attention.arguments import read_arguments
 from sfi_lab.compat import attention_function, call_model
 from sfi_lab.runtime.attention import StepAttention
-from sfi_lab.runtime.ops import linear, rope_write
+from sfi_lab.runtime.ops import Stream, embed, linear, rope_write
 from sfi_lab.runtime.paged import PagedCache
 from sfi_lab.runtime.state import BatchState
-from sfi_lab.runtime.weights import StackWeights
+from sfi_lab.runtime.weights import LayerWeights, StackWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -58,23 +58,27 @@ class FusedForward:
         self._how: dict[str, Any] = {"pdl": pdl, "backend": backend, "eps": weights.eps}
 
     def __call__(self, state: BatchState, attention: StepAttention) -> Tensor:
-        w, how = self.weights, self._how
-        hidden = F.embedding(state.tokens, w.embedding)
+        w = self.weights
+        norms = [layer.input_norm for layer in w.layers] + [w.norm]
+        stream = embed(state.tokens, w.embedding, norms[0], self._how["backend"])
         for i, layer in enumerate(w.layers):
-            hidden = self._layer(i, layer, hidden, state, attention)
-        return linear(hidden, w.head, norm=w.norm, **how)
+            stream = self._layer(i, layer, stream, norms[i + 1], state, attention)
+        return linear(stream, w.head, **self._how)
 
-    def _layer(self, i: int, w: Any, hidden: Tensor, state: BatchState, attention: StepAttention) -> Tensor:
+    def _layer(
+        self, i: int, w: LayerWeights, stream: Stream, next_norm: Tensor, state: BatchState, attention: StepAttention
+    ) -> Stream:
+        """One decoder layer; `next_norm` is the first norm of what follows."""
         cache, how = self.cache, self._how
-        qkv = linear(hidden, w.qkv, bias=w.qkv_bias, norm=w.input_norm, **how)
+        qkv = linear(stream, w.qkv, bias=w.qkv_bias, **how)
         q = rope_write(
             qkv, self.weights.cos, self.weights.sin, state.position, cache.k_pages[i], cache.v_pages[i], cache.tables,
             cache.norms[i], q_norm=w.q_norm, k_norm=w.k_norm, **how,
         )  # fmt: skip
-        attended = attention(i, q, w.scale).view(hidden.shape[0], -1)
-        hidden = linear(attended, w.out, bias=w.out_bias, residual=hidden, **how)
-        act = linear(hidden, w.gate_up, bias=w.gate_up_bias, norm=w.mlp_norm, gated=True, **how)
-        return linear(act, w.down, bias=w.down_bias, residual=hidden, **how)
+        attended = attention(i, q, w.scale).view(len(qkv), -1)
+        stream = linear(attended, w.out, bias=w.out_bias, residual=stream.hidden, next_norm=w.mlp_norm, **how)
+        act = linear(stream, w.gate_up, bias=w.gate_up_bias, gated=True, **how)
+        return linear(act, w.down, bias=w.down_bias, residual=stream.hidden, next_norm=next_norm, **how)
 
 
 @torch.inference_mode()

@@ -8,7 +8,8 @@
 | `forced.py` | a teacher-forced slow-fast run in one forward, and other reading rules (oracle, window alone) |
 | `reference.py` | the recorded dense run that others are held against |
 | `arms.py`, `controls.py` | controls at equal refresh count and equal K |
-| `stability.py`, `fidelity.py`, `tune.py` | the other studies; `tune` is also a function of its own |
+| `stability.py`, `fidelity.py` | the other studies, over prompts |
+| `tune.py`, `tune_study.py` | the best settings for a target: a function of its own, and the study over prompts |
 | `store.py`, `report.py`, `machine.py` | results on disk, Markdown, where it was measured |
 """
 

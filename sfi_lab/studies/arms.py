@@ -66,19 +66,22 @@ def arms(reference: Reference, base: Settings, random_draws: int = 3) -> list[Ar
 def _trigger_arms(reference: Reference, base: Settings, count: int, draws: int) -> list[Arm]:
     made = []
     period = _matched_period(reference, base, count)
-    made.append(_own("fixed period", "trigger", reference, period, equal=True))
+    made.append(_own("fixed period", "trigger", reference, period, count))
     seeds = _matched_seeds(reference, base, count, draws)
     readings = tuple(SlowFast(s, _plans(reference, s)) for s in seeds)
     got = float(np.mean([_refreshes(r.plans) for r in readings]))
-    made.append(Arm("random interval", "trigger", readings, seeds[0], got))
-    made.append(_own("query drift", "trigger", reference, _matched_drift(reference, base, count), equal=True))
+    made.append(Arm("random interval", "trigger", readings, seeds[0], got, abs(got - count) <= 1))
+    made.append(_own("query drift", "trigger", reference, _matched_drift(reference, base, count), count))
     return made
 
 
-def _own(name: str, group: str, reference: Reference, settings: Settings, equal: bool = False) -> Arm:
-    """An arm with the refresh steps of its own settings."""
+def _own(name: str, group: str, reference: Reference, settings: Settings, matched_to: int | None = None) -> Arm:
+    """An arm with the refresh steps of its own settings; matched where they are as many as wanted, give or take one."""
     plans = _plans(reference, settings)
-    return Arm(name, group, (SlowFast(settings, plans),), settings, _refreshes(plans), equal)
+    got = _refreshes(plans)
+    return Arm(
+        name, group, (SlowFast(settings, plans),), settings, got, matched_to is not None and abs(got - matched_to) <= 1
+    )
 
 
 def _plans(reference: Reference, settings: Settings) -> tuple[StepPlan, ...]:
@@ -115,14 +118,27 @@ def _random_refreshes(settings: Settings, n: int) -> int:
 
 
 def _matched_drift(reference: Reference, base: Settings, count: int, rounds: int = 12) -> Settings:
-    """Bisects the threshold; the drift is that of the dense trajectory's queries."""
-    low, high, best = 0.0, 1.0, None
+    """Bisects the threshold; the drift is that of the dense trajectory's queries.
+
+    The count doesn't fall steadily with the threshold, so where bisection misses it the surroundings are searched.
+    """
+    off: dict[float, int] = {}
+
+    def excess(threshold: float) -> int:
+        settings = base.with_(trigger="drift", t_max=0, drift_threshold=threshold)
+        off[threshold] = _refreshes(_plans(reference, settings)) - count
+        return off[threshold]
+
+    low, high = 0.0, 2.0
     for _ in range(rounds):
-        settings = base.with_(trigger="drift", t_max=0, drift_threshold=(low + high) / 2)
-        got = _refreshes(_plans(reference, settings))
-        if best is None or abs(got - count) < abs(best[0] - count):
-            best = (got, settings)
-        if got == count:
+        middle = (low + high) / 2
+        found = excess(middle)
+        if found == 0:
             break
-        low, high = ((low + high) / 2, high) if got > count else (low, (low + high) / 2)
-    return best[1]
+        low, high = (middle, high) if found > 0 else (low, middle)
+    best = min(off, key=lambda threshold: abs(off[threshold]))
+    for factor in np.linspace(0.8, 1.2, 2 * rounds + 1) if off[best] else ():
+        if excess(min(2.0, float(best * factor))) == 0:
+            break
+    best = min(off, key=lambda threshold: abs(off[threshold]))
+    return base.with_(trigger="drift", t_max=0, drift_threshold=best)

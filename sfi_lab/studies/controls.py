@@ -7,6 +7,7 @@ what the recorded dense trajectory would have predicted without a run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,9 @@ def summarise(rows: pl.DataFrame) -> pl.DataFrame:
         )  # fmt: skip
     frame = pl.DataFrame(found)
     corrected = holm([float("nan") if p is None else p for p in frame["p"]])
-    return frame.with_columns(pl.Series("p_holm", corrected).fill_nan(None)).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return frame.with_columns(pl.Series("p_holm", corrected).fill_nan(None)).with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )
 
 
 def proxy_quality(rows: pl.DataFrame) -> pl.DataFrame:
@@ -112,24 +115,40 @@ def proxy_quality(rows: pl.DataFrame) -> pl.DataFrame:
 
     return pl.DataFrame(
         [
-            over("mean |proxy kept - kept in the run|, same layers", [(p["proxy_kept"] - p["kept_layers"]).abs().mean() for p in by_prompt]),
+            over(
+                "mean |proxy kept - kept in the run|, same layers",
+                [(p["proxy_kept"] - p["kept_layers"]).abs().mean() for p in by_prompt],
+            ),
             over("mean proxy kept - kept in the run", [(p["proxy_kept"] - p["kept_layers"]).mean() for p in by_prompt]),
-            over("rank correlation, proxy kept with kept in the run", [spearman(p["proxy_kept"], p["kept_layers"]) for p in by_prompt]),
-            over("rank correlation, proxy missed mass with KL", [spearman(1 - p["proxy_kept"], p["kl"]) for p in by_prompt]),
-            over("rank correlation, proxy output error with KL", [spearman(p["proxy_error"], p["kl"]) for p in by_prompt]),
+            over(
+                "rank correlation, proxy kept with kept in the run",
+                [spearman(p["proxy_kept"], p["kept_layers"]) for p in by_prompt],
+            ),
+            over(
+                "rank correlation, proxy missed mass with KL",
+                [spearman(1 - p["proxy_kept"], p["kl"]) for p in by_prompt],
+            ),
+            over(
+                "rank correlation, proxy output error with KL", [spearman(p["proxy_error"], p["kl"]) for p in by_prompt]
+            ),
         ]
     ).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def since_refresh(steps: pl.DataFrame, arm: str = REFERENCE, edges: Sequence[int] = (1, 3, 6, 11, 21, 41)) -> pl.DataFrame:
+def since_refresh(
+    steps: pl.DataFrame, arm: str = REFERENCE, edges: Sequence[int] = (1, 3, 6, 11, 21, 41)
+) -> pl.DataFrame:
     """KL and kept mass by steps since the last refresh: does the memory go stale?"""
     fast = steps.filter((pl.col("arm") == arm) & (pl.col("since_refresh") > 0))
-    return (
-        fast.with_columns(pl.col("since_refresh").cut([e - 0.5 for e in edges[1:]], labels=_labels(edges)).alias("steps_since_refresh"))
-        .group_by("steps_since_refresh").agg(pl.len().alias("steps"), pl.col("kl").mean(), pl.col("kept").mean())
-        .sort("steps_since_refresh")
-        .with_columns(pl.col("steps_since_refresh").cast(pl.String))
-    )  # fmt: skip
+    place = np.searchsorted(edges, fast["since_refresh"].to_numpy(), side="right") - 1
+    binned = (
+        fast.with_columns(pl.Series("bin", place))
+        .group_by("bin")
+        .agg(pl.len().alias("steps"), pl.col("kl", "kept").mean())
+        .sort("bin")
+    )
+    labels = [_labels(edges)[i] for i in binned["bin"]]
+    return binned.select(pl.Series("steps_since_refresh", labels, dtype=pl.String), "steps", "kl", "kept")
 
 
 def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], list[tuple[str, str]], dict]:
@@ -151,7 +170,14 @@ def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], lis
         ("Does the memory go stale?", "Fast steps of the reference arm.\n\n" + table(stale)),
         ("Prompts", table(prompts.drop("text"), 0)),
     ]
-    tables = {"summary": summary, "arms": rows, "steps": steps, "prompts": prompts, "proxy": quality, "since_refresh": stale}
+    tables = {
+        "summary": summary,
+        "arms": rows,
+        "steps": steps,
+        "prompts": prompts,
+        "proxy": quality,
+        "since_refresh": stale,
+    }
     return tables, parts, {"arms": summary.to_dicts(), "proxy": quality.to_dicts(), "findings": findings(summary)}
 
 
@@ -161,14 +187,22 @@ def findings(summary: pl.DataFrame) -> list[str]:
     compared = summary.filter(pl.col("kl_ratio").is_not_null()).height
     too_few = compared * 2.0 ** (1 - summary["prompts"].max()) > 0.05  # the smallest p that the sign flips could give
     for row in summary.filter(pl.col("kl_ratio").is_not_null()).iter_rows(named=True):
-        interval = f"{row['kl_ratio']:.2f} times the reference's KL [{row['kl_ratio_low']:.2f}, {row['kl_ratio_high']:.2f}], Holm p = {row['p_holm']:.3g}" if row["p_holm"] is not None else "one prompt only, no interval"
+        interval = (
+            f"{row['kl_ratio']:.2f} times the reference's KL [{row['kl_ratio_low']:.2f}, {row['kl_ratio_high']:.2f}], Holm p = {row['p_holm']:.3g}"
+            if row["p_holm"] is not None
+            else "one prompt only, no interval"
+        )
         if too_few:
             verdict = "undecided, too few prompts for the test"
         elif row["p_holm"] is None or row["p_holm"] > 0.05:
             verdict = "no visible difference"
         else:
             verdict = "closer to dense" if row["kl_ratio"] < 1 else "further from dense"
-        note = "" if row["equal_refreshes"] else f"; not at equal refresh count ({row['refreshes']:.1f} a prompt, {row['read_share']:.1%} of keys read)"
+        note = (
+            ""
+            if row["equal_refreshes"]
+            else f"; not at equal refresh count ({row['refreshes']:.1f} a prompt, {row['read_share']:.1%} of keys read)"
+        )
         lines.append(f"{row['arm']}: {verdict} ({interval}{note}).")
     return lines
 
@@ -207,7 +241,7 @@ def _spread(layers: Sequence[int], n: int) -> list[int]:
 
 
 def _labels(edges: Sequence[int]) -> list[str]:
-    return [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in zip(edges, edges[1:], strict=False)] + [f"{edges[-1]} and more"]
+    return [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in itertools.pairwise(edges)] + [f"{edges[-1]} and more"]
 
 
 def _mean(values) -> float | None:

@@ -42,14 +42,34 @@ def run_prompt(reference: Reference, base: Settings, layers: int = 6) -> dict[st
     replays = [LayerReplay(reference.trace, layer, output_error=False) for layer in chosen]
     for name, settings in arms(base).items():
         run = forced_pass(prefix, tokens, SlowFast(settings, plan_steps(prefix, tokens, settings)))
-        row = _forced_row(name, compare_logits(dense.logits[1:], run.logits[1:], tokens[1:]), run.read_share, float(run.kept[:, columns].mean()))
+        row = _forced_row(
+            name,
+            compare_logits(dense.logits[1:], run.logits[1:], tokens[1:]),
+            run.read_share,
+            float(run.kept[:, columns].mean()),
+        )
         proxy = sum(float(replay.run(settings).kept.mean()) for replay in replays) / len(replays)
         rows.append(row | {"proxy_kept": proxy})
         with tempfile.TemporaryDirectory() as folder:
-            result = prefix.free(settings, len(tokens), record="audit", record_layers=chosen, trace=Path(folder) / "trace")
+            result = prefix.free(
+                settings, len(tokens), record="audit", record_layers=chosen, trace=Path(folder) / "trace"
+            )
             audited = fidelity(result.trace)
-        rows.append(_free_row(name, reference, result, greedy) | {"proxy_kept": proxy} | {k: audited[k] for k in ("kl", "kl_p95", "top1", "kept")})
-    columns = ("first_divergence", "same_tokens", "score", "proxy_kept", "perplexity", "perplexity_dense")
+        rows.append(
+            _free_row(name, reference, result, greedy)
+            | {"proxy_kept": proxy}
+            | {k: audited[k] for k in ("kl", "kl_p95", "top1", "kept")}
+        )
+    columns = (
+        "first_divergence",
+        "same_tokens",
+        "score",
+        "task",
+        "task_length",
+        "proxy_kept",
+        "perplexity",
+        "perplexity_dense",
+    )
     filled = [dict.fromkeys(columns) | row for row in rows]
     return {"runs": pl.DataFrame(filled, infer_schema_length=None), "prompts": pl.DataFrame([prompt_row(reference)])}
 
@@ -75,6 +95,8 @@ def _free_row(name: str, reference: Reference, result: Result, greedy: Result) -
         "run": name, "how": "free-running", "steps": len(a) - 1, "read_share": result.keys_read_share, "kl": 0.0, "kl_p95": 0.0, "top1": 1.0,
         "kept": 1.0, "first_divergence": at, "same_tokens": (len(a) if at is None else at) / len(a),
         "score": None if task is None else score(task, result.text),
+        "task": None if task is None else task.kind,
+        "task_length": None if task is None else task.length,
     }  # fmt: skip
 
 
@@ -92,11 +114,17 @@ def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], lis
         f"over runs {spearman(sparse['proxy_kept'], sparse['kept']):.2f}; its missed mass with the run's KL {spearman(1 - sparse['proxy_kept'], sparse['kl']):.2f}. "
         "The two runs follow different texts, so a perfect agreement can't be expected."
     )  # fmt: skip
-    shown = {"kl": "KL, nats", "top1": "top-1 agreement", "perplexity_ratio": "perplexity ÷ dense", "same_tokens": "share before the first difference"}
+    shown = {
+        "kl": "KL, nats",
+        "top1": "top-1 agreement",
+        "perplexity_ratio": "perplexity ÷ dense",
+        "same_tokens": "share before the first difference",
+    }
     parts = [
         ("Teacher-forced", "All runs are fed the same tokens: given text, or text drawn from the dense model.\n\n" + table(forced, 4, shown)),
         ("Free-running", "Greedy; the dense model follows each run's own tokens, except in `same tokens`, which compares with dense greedy decoding.\n\n" + table(free, 3, shown)),
         ("How well the proxy predicts the re-run", proxy),
+        ("Retrieval by context length", _retrieval(runs)),
         ("Noise floor", "KL of dense decoding, step by step, to the same tokens in one dense forward: what the order of sums alone does."),
         ("Prompts", table(prompts.drop("text"), 0)),
     ]  # fmt: skip
@@ -104,10 +132,23 @@ def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], lis
     return tables, parts, {"summary": means.to_dicts(), "proxy": {"bias": gap.value, "low": gap.low, "high": gap.high}}
 
 
+def _retrieval(runs: pl.DataFrame) -> str:
+    """Exact scores of the retrieval tasks, by run, kind and length."""
+    scored = runs.filter(pl.col("score").is_not_null())
+    if not scored.height:
+        return "No retrieval task was among the prompts."
+    by = scored.group_by("task", "task_length", "run", maintain_order=True).agg(pl.col("score").mean())
+    return table(by.pivot("run", index=["task", "task_length"], values="score").sort("task", "task_length"), 2)
+
+
 def _means(how: str, name: str, part: pl.DataFrame) -> pl.DataFrame:
     def shown(values: pl.Series) -> dict:
         e = bootstrap_mean(values.drop_nulls().cast(pl.Float64).to_list())
-        return {"value": None if e.n == 0 else e.value, "low": None if e.low != e.low else e.low, "high": None if e.high != e.high else e.high}
+        return {
+            "value": None if e.n == 0 else e.value,
+            "low": None if e.low != e.low else e.low,
+            "high": None if e.high != e.high else e.high,
+        }
 
     def cell(column: pl.Series, digits: int = 4) -> str | None:
         frame = pl.DataFrame([shown(column)], schema=dict.fromkeys(("value", "low", "high"), pl.Float64))

@@ -177,7 +177,9 @@ class _Attention:
         self.kept: list[np.ndarray] = []
         self.keys_read: list[np.ndarray] = []
 
-    def __call__(self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask=None, scaling=None, **extra: Any):
+    def __call__(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask=None, scaling=None, **extra: Any
+    ):
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
         q, k, v = query[0], key[0], value[0]
         own_window = self.kinds[module.layer_idx] != "full"  # these layers never become sparse
@@ -194,13 +196,17 @@ class _Attention:
     def _steps(self, layer: int, q: Tensor, k: Tensor, v: Tensor, a: AttentionArguments) -> Tensor:
         heads, (kv_heads, total, _) = q.shape[0], k.shape
         group, n, w = heads // kv_heads, self.n, self.rows
-        logits = attention_logits(q.reshape(kv_heads, group * (w + n), -1), k, a.scaling, a.softcap).view(kv_heads, group, w + n, total)
+        logits = attention_logits(q.reshape(kv_heads, group * (w + n), -1), k, a.scaling, a.softcap).view(
+            kv_heads, group, w + n, total
+        )
         window, logits = logits[:, :, :w], logits[:, :, w:]
         lengths = list(range(total - n + 1, total + 1))
         causal = torch.arange(total)[None] < torch.tensor(lengths)[:, None]
         sinks = None if a.sink_logits is None else a.sink_logits.view(kv_heads, group, 1).expand(-1, -1, n)
         weights = attention_weights(logits.masked_fill(~causal.to(logits.device), -torch.inf), sinks)
-        view = LayerView(layer, logits.cpu(), weights.cpu(), window.cpu() if w else None, k.float().norm(dim=-1).cpu(), lengths)
+        view = LayerView(
+            layer, logits.cpu(), weights.cpu(), window.cpu() if w else None, k.float().norm(dim=-1).cpu(), lengths
+        )
         mask = self.reading.mask(view) & causal
         self.kept.append((view.weights * mask[:, None]).sum(-1).mean((0, 1)).numpy())
         self.keys_read.append(mask.sum(-1).float().mean(0).numpy())

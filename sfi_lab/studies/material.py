@@ -34,7 +34,7 @@ def gather(lab: Lab, what: str = DEFAULT, prompt_tokens: int = 1200, new_tokens:
 
     "project" is every prompt of `data/prompts`; "pydoc:N" N stretches of documentation, each with the text that
     follows; "tasks:N" N retrieval tasks, kinds in turn; else the name of a project prompt, of a task kind
-    ("single_needle" or "single_needle:LENGTH:SEED") or a text file. Prompts longer than `prompt_tokens` keep their end.
+    ("single_needle" or "single_needle:LENGTH:SEED"), "sweep:L:L:…" every task kind at these lengths, or a text file. Prompts longer than `prompt_tokens` keep their end.
 
     Raises SfiError for a name that is none of these.
     """
@@ -54,6 +54,9 @@ def _one(lab: Lab, item: str, prompt_tokens: int, new_tokens: int) -> list[Mater
         return _documents(lab, _count(item, rest), prompt_tokens, new_tokens)
     if head == "tasks":
         return _tasks(lab, _count(item, rest), prompt_tokens)
+    if head == "sweep":
+        lengths = [_count(item, part) for part in rest.split(":")]
+        return [_task(lab, make(kind, length, 0, counter(lab))) for length in lengths for kind in KINDS]
     if head in KINDS:
         numbers = rest.split(":") if rest else []
         if not all(number.isdigit() for number in numbers) or len(numbers) > 2:
@@ -65,7 +68,7 @@ def _one(lab: Lab, item: str, prompt_tokens: int, new_tokens: int) -> list[Mater
     if Path(item).is_file():
         return [Material(Path(item).stem, "file", _tail(lab, Path(item).read_text(encoding="utf-8"), prompt_tokens))]
     raise SfiError(
-        f"{item!r} is no prompt; allowed: project, pydoc:N, tasks:N, {', '.join(KINDS)}, a text file, or one of {', '.join(prompt_names())}"
+        f"{item!r} is no prompt; allowed: project, pydoc:N, tasks:N, sweep:L:L, {', '.join(KINDS)}, a text file, or one of {', '.join(prompt_names())}"
     )
 
 
@@ -101,16 +104,20 @@ def _tasks(lab: Lab, n: int, length: int) -> list[Material]:
 def _documents(lab: Lab, n: int, prompt_tokens: int, new_tokens: int) -> list[Material]:
     """Stretches that don't overlap, from places drawn once; each begins with a sentence."""
     sentences = pydoc_document().split(". ")
-    ids = [lab.tokenizer(s + ". ", add_special_tokens=False, verbose=False)["input_ids"] for s in sentences]
     slots = len(sentences) // n
     rng = random.Random(0)
-    return [_document(ids, i * slots + rng.randrange(max(1, slots // 4)), prompt_tokens, new_tokens, i) for i in range(n)]
+    return [
+        _document(lab, sentences, i * slots + rng.randrange(max(1, slots // 4)), prompt_tokens, new_tokens, i)
+        for i in range(n)
+    ]
 
 
-def _document(ids: Sequence[Sequence[int]], start: int, prompt_tokens: int, new_tokens: int, number: int) -> Material:
+def _document(
+    lab: Lab, sentences: Sequence[str], start: int, prompt_tokens: int, new_tokens: int, number: int
+) -> Material:
     flat: list[int] = []
-    for sentence in ids[start:] + ids[:start]:
-        flat += sentence
+    for sentence in sentences[start:] + sentences[:start]:
+        flat += lab.tokenizer(sentence + ". ", add_special_tokens=False, verbose=False)["input_ids"]
         if len(flat) >= prompt_tokens + new_tokens:
             break
     if len(flat) < prompt_tokens + new_tokens:

@@ -74,25 +74,41 @@ class Prefix:
     def session(self, settings: Settings) -> tuple[Session, list[int]]:
         """A session that has read all but the last positions, and the ids still to be given to it."""
         if settings.prefill_window > self.window:
-            raise SfiError(f"prefill_window = {settings.prefill_window} is longer than the {self.window} positions kept back")
+            raise SfiError(
+                f"prefill_window = {settings.prefill_window} is longer than the {self.window} positions kept back"
+            )
         session = self.lab.session(settings)
         if self._kept:
             session.state.cache = self.cache.copy()
             session.ids = list(self.ids[: self._kept])
         return session, self.rest
 
-    def forced(self, settings: Settings, tokens: Sequence[int], keep_logits: bool = True, **recording: Any) -> tuple[Result, Tensor | None]:
+    def forced(
+        self, settings: Settings, tokens: Sequence[int], keep_logits: bool = True, **recording: Any
+    ) -> tuple[Result, Tensor | None]:
         """Teacher-forced: feeds `tokens`; the result, and logits float32 [len(tokens), V] in the model's own distribution."""
         guide = Guide(list(tokens), keep_logits)
         result = self._run(settings, len(tokens), guide, GenerationConfig(do_sample=False), recording)
         return result, guide.logits if keep_logits else None
 
     def free(
-        self, settings: Settings, n: int, temperature: float = 0.0, seed: int = 0, ignore_eos: bool = True, **recording: Any
+        self,
+        settings: Settings,
+        n: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        ignore_eos: bool = True,
+        **recording: Any,
     ) -> Result:
         """Free-running, greedy or drawn at a temperature."""
-        drawn = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 0.95} if temperature else {"do_sample": False}
-        return self._run(settings, n, None, GenerationConfig(**drawn), {"seed": seed, "ignore_eos": ignore_eos, **recording})
+        drawn = (
+            {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 0.95}
+            if temperature
+            else {"do_sample": False}
+        )
+        return self._run(
+            settings, n, None, GenerationConfig(**drawn), {"seed": seed, "ignore_eos": ignore_eos, **recording}
+        )
 
     def _run(self, settings: Settings, n: int, guide: Guide | None, config: GenerationConfig, options: dict) -> Result:
         session, rest = self.session(settings)

@@ -35,7 +35,7 @@ class Reference:
 
     @property
     def trajectory(self) -> str:
-        """"given" (the text that really follows) or "sampled" (the dense model's own, drawn at a temperature)."""
+        """ "given" (the text that really follows) or "sampled" (the dense model's own, drawn at a temperature)."""
         return "given" if self.material.given else "sampled"
 
 
@@ -58,9 +58,10 @@ def reference(
     """
     path = folder / material.name
     prefix = Prefix(lab, list(material.ids))
-    if not _finished(path):
+    dense = Settings.dense(sink=settings.sink, recent=settings.recent, enders=settings.enders)
+    wanted = [*material.ids, *material.given[:new_tokens]]
+    if not _usable(path, lab, dense, wanted, len(material.ids) + new_tokens, record):
         shutil.rmtree(path, ignore_errors=True)
-        dense = Settings.dense(sink=settings.sink, recent=settings.recent, enders=settings.enders)
         recording = {"record": record, "record_top": 64, "trace": path}
         if material.given:
             prefix.forced(dense, material.given[:new_tokens], keep_logits=False, **recording)
@@ -74,15 +75,20 @@ def reference(
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _finished(path: Path) -> bool:
+def _usable(path: Path, lab: Lab, dense: Settings, beginning: list[int], length: int, record: str) -> bool:
+    """True if `path` holds a finished recording of this very model, prompt, length and settings."""
     if not (path / "meta.json").is_file():
         return False
-    return bool(Trace.open(path).meta["finished"])
-
-
-def prompts_table(references: list[Reference]) -> pl.DataFrame:
-    """One row a prompt: kind, lengths, where its trajectory came from."""
-    return pl.DataFrame([prompt_row(r) for r in references])
+    trace = Trace.open(path)
+    ids = trace.tokens["token_id"].to_list()
+    model = (trace.meta["model"]["name"], trace.meta["model"]["dtype"])
+    alike = trace.meta["finished"] and trace.meta["record"] == record and trace.settings == dense
+    return (
+        alike
+        and model == (lab.name, str(lab.dtype).removeprefix("torch."))
+        and len(ids) == length
+        and ids[: len(beginning)] == beginning
+    )
 
 
 def prompt_row(r: Reference) -> dict:

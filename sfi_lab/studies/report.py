@@ -49,7 +49,9 @@ def code(settings: Settings) -> str:
 
 def command_line() -> str:
     """The command that is running, as one would type it."""
-    program = "sfi-lab" if "sfi" in sys.argv[0] or sys.argv[0].endswith("__main__.py") else sys.argv[0].rsplit("/", 1)[-1]
+    program = (
+        "sfi-lab" if "sfi" in sys.argv[0] or sys.argv[0].endswith("__main__.py") else sys.argv[0].rsplit("/", 1)[-1]
+    )
     return " ".join([program, *(shlex.quote(argument) for argument in sys.argv[1:])])
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from sfi_lab.errors import SfiError
 from sfi_lab.settings import Settings
-from sfi_lab.studies import controls, fidelity, stability, tune
+from sfi_lab.studies import controls, fidelity, stability, tune_study
 from sfi_lab.studies.machine import machine
 from sfi_lab.studies.material import DEFAULT, gather
 from sfi_lab.studies.reference import reference
@@ -39,7 +39,12 @@ STUDIES: dict[str, Study] = {
     "stability": Study("Is attention support stable within a sentence?", stability.run_prompt, stability.finish),
     "controls": Study("Controls at equal refresh count and equal K", controls.run_prompt, controls.finish),
     "fidelity": Study("Fidelity to dense decoding", fidelity.run_prompt, fidelity.finish),
-    "tune": Study("Settings that keep the most attention for the fewest keys", tune.run_prompt, tune.finish, tune.confirm_prompt),
+    "tune": Study(
+        "Settings that keep the most attention for the fewest keys",
+        tune_study.run_prompt,
+        tune_study.finish,
+        tune_study.confirm_prompt,
+    ),
 }
 
 
@@ -106,10 +111,14 @@ def run_study(
     store.publish(tables, document(study.title, [("Setting", head), *parts], facts, command))
     if references is None:
         shutil.rmtree(store.root / "references", ignore_errors=True)
-    return {"study": kind, "out": str(store.root), "seconds": round(time.perf_counter() - began, 1), "machine": facts, **summary}
+    return {
+        "study": kind,
+        "out": str(store.root),
+        "seconds": round(time.perf_counter() - began, 1),
+        "machine": facts,
+        **summary,
+    }
 
 
 def _save(store: Store, name: str, result: dict[str, pl.DataFrame] | tuple) -> None:
     store.save(name, *(result if isinstance(result, tuple) else (result,)))
-
-

@@ -54,7 +54,11 @@ def finish(
             found = stability(loaded, draws=draws, permutations=permutations, skip_ends=skip)
             label = words + (", without pairs that touch a sentence's last token" if skip else "")
             for table_name, rows in frames.items():
-                rows.append(getattr(found, table_name).select(pl.lit(view).alias("among"), pl.lit(skip).alias("skip_ends"), pl.all()))
+                rows.append(
+                    getattr(found, table_name).select(
+                        pl.lit(view).alias("among"), pl.lit(skip).alias("skip_ends"), pl.all()
+                    )
+                )
             verdicts[label] = found.verdict
             if not skip:
                 parts.append((f"Decay: {words}", _curves(found)))
@@ -77,14 +81,22 @@ def _curves(found: Stability) -> str:
     text = table(wide.pivot("side", index=["metric", "lag"], values="shown"))
     lives = []
     for (metric, side), part in found.curves.group_by("metric", "side", maintain_order=True):
-        lives.append(f"{metric} {side} {half_life(part['lag'], part['mean'].cast(pl.Float64).fill_null(float('nan'))):.1f}")
+        lives.append(
+            f"{metric} {side} {half_life(part['lag'], part['mean'].cast(pl.Float64).fill_null(float('nan'))):.1f}"
+        )
     return text + "\n\nHalf-lives in steps (log-linear fit over all lags, towards 0): " + ", ".join(lives) + "."
 
 
 def _layers(found: Stability) -> str:
     overlap = found.layers.filter(pl.col("metric") == "overlap")
     significant = overlap.filter(pl.col("p_holm") < 0.05).height
-    shown = overlap.select("layer", pl.col("level").alias("overlap at lag 1"), "half_life", with_interval("effect").alias("within - across"), "p_holm")
+    shown = overlap.select(
+        "layer",
+        pl.col("level").alias("overlap at lag 1"),
+        "half_life",
+        with_interval("effect").alias("within - across"),
+        "p_holm",
+    )
     return f"{significant} of {overlap.height} layers show an effect after Holm's correction.\n\n" + table(shown)
 
 

@@ -23,20 +23,18 @@ from sfi_lab.settings import Settings
 from sfi_lab.studies.controls import _spread
 from sfi_lab.studies.forced import SlowFast, forced_pass
 from sfi_lab.studies.prefix import Prefix
-from sfi_lab.studies.reference import Reference, prompt_row
-from sfi_lab.studies.report import code, table
+from sfi_lab.studies.report import code
 from sfi_lab.trace import Trace
 
 if TYPE_CHECKING:
     from sfi_lab.lab import Lab
-    from sfi_lab.studies.store import Store
 
 LAYERS = 6  # looked at by the proxy
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """"kept>=0.95": the fewest keys that keep that share of attention; "read<=0.2": the most attention for that share of keys."""
+    """ "kept>=0.95": the fewest keys that keep that share of attention; "read<=0.2": the most attention for that share of keys."""
 
     measure: str
     bound: float
@@ -45,14 +43,26 @@ class Target:
     def parse(cls, text: str) -> Target:
         found = re.fullmatch(r"\s*(kept\s*>=|read\s*<=)\s*(0?\.\d+|1(?:\.0+)?|0)\s*", text)
         if not found:
-            raise SfiError(f"target {text!r} is not allowed; allowed: 'kept>=0.95' (fewest keys) or 'read<=0.2' (most attention), shares from 0 to 1")
+            raise SfiError(
+                f"target {text!r} is not allowed; allowed: 'kept>=0.95' (fewest keys) or 'read<=0.2' (most attention), shares from 0 to 1"
+            )
         return cls(found[1][:4], float(found[2]))
 
     def best(self, points: pl.DataFrame) -> pl.DataFrame:
         """The points (kept, read) sorted by how well they meet the target, best first: those that meet it come before the rest."""
         if self.measure == "kept":
-            return points.sort([pl.col("kept") < self.bound, pl.when(pl.col("kept") >= self.bound).then("read").otherwise(-pl.col("kept"))])
-        return points.sort([pl.col("read") > self.bound, pl.when(pl.col("read") <= self.bound).then(-pl.col("kept")).otherwise(pl.col("read"))])
+            return points.sort(
+                [
+                    pl.col("kept") < self.bound,
+                    pl.when(pl.col("kept") >= self.bound).then("read").otherwise(-pl.col("kept")),
+                ]
+            )
+        return points.sort(
+            [
+                pl.col("read") > self.bound,
+                pl.when(pl.col("read") <= self.bound).then(-pl.col("kept")).otherwise(pl.col("read")),
+            ]
+        )
 
     def met(self, kept: float, read: float) -> bool:
         return kept >= self.bound if self.measure == "kept" else read <= self.bound
@@ -96,7 +106,9 @@ def tune(
         raise SfiError("tune needs at least one trace")
     wanted, base = Target.parse(target), base or runs[0].settings
     if base.is_dense:
-        raise SfiError("the trace is a dense run, so there is no K to start from; give base=Settings.paper(k=…, recent=…)")
+        raise SfiError(
+            "the trace is a dense run, so there is no K to start from; give base=Settings.paper(k=…, recent=…)"
+        )
     tried = list(grid) if grid is not None else grid_around(base)
     say = progress or (lambda line: None)
     rows = []
@@ -110,7 +122,11 @@ def tune(
         found = []
         for trace in runs:
             prefix = Prefix(lab, trace.tokens.filter(pl.col("role") == "prompt")["token_id"].to_list())
-            found.append(rerun(prefix, trace, [tried[i] for i in finalists], finalists).with_columns(pl.lit(trace.path.name).alias("prompt")))
+            found.append(
+                rerun(prefix, trace, [tried[i] for i in finalists], finalists).with_columns(
+                    pl.lit(trace.path.name).alias("prompt")
+                )
+            )
             say(f"tune: {len(finalists)} settings run again on {trace.path.name}")
         confirmed = pl.concat(found)
     return conclude(points, confirmed, wanted, base, tried)
@@ -145,7 +161,9 @@ def sweep(trace: Trace, tried: Sequence[Settings], layers: Sequence[int] | None 
             kept[i] += replayed.kept.mean() / len(chosen)
             read[i] += replayed.keys_read.sum() / replayed.schedule.lengths.sum() / len(chosen)
             refreshes[i] = len(replayed.schedule.refreshes)
-    return pl.DataFrame({"setting": np.arange(len(tried), dtype=np.int32), "kept": kept, "read": read, "refreshes": refreshes})
+    return pl.DataFrame(
+        {"setting": np.arange(len(tried), dtype=np.int32), "kept": kept, "read": read, "refreshes": refreshes}
+    )
 
 
 def combine(rows: pl.DataFrame) -> pl.DataFrame:
@@ -153,7 +171,16 @@ def combine(rows: pl.DataFrame) -> pl.DataFrame:
     found = []
     for (setting,), part in rows.group_by("setting", maintain_order=True):
         e = bootstrap_mean(part["kept"], draws=500)
-        found.append({"setting": setting, "kept": e.value, "kept_low": e.low, "kept_high": e.high, "read": part["read"].mean(), "refreshes": part["refreshes"].mean()})
+        found.append(
+            {
+                "setting": setting,
+                "kept": e.value,
+                "kept_low": e.low,
+                "kept_high": e.high,
+                "read": part["read"].mean(),
+                "refreshes": part["refreshes"].mean(),
+            }
+        )
     points = pl.DataFrame(found).with_columns(pl.col(pl.Float64).fill_nan(None))
     return points.with_columns(pl.Series("on_front", pareto(points["read"].to_numpy(), points["kept"].to_numpy())))
 
@@ -184,12 +211,20 @@ def rerun(prefix: Prefix, trace: Trace, chosen: Sequence[Settings], numbers: Seq
         run = forced_pass(prefix, tokens, SlowFast(settings, schedule(trace, settings).plans))
         compared = compare_logits(dense.logits[1:], run.logits[1:])
         found.append(
-            {"setting": number, "kl": compared["kl"].mean(), "top1": compared["top1_agrees"].mean(), "run_kept": float(run.kept[:, columns].mean()), "run_read": run.read_share}
+            {
+                "setting": number,
+                "kl": compared["kl"].mean(),
+                "top1": compared["top1_agrees"].mean(),
+                "run_kept": float(run.kept[:, columns].mean()),
+                "run_read": run.read_share,
+            }
         )
     return pl.DataFrame(found, schema_overrides={"setting": pl.Int32})
 
 
-def conclude(points: pl.DataFrame, confirmed: pl.DataFrame | None, target: Target, base: Settings, tried: Sequence[Settings]) -> Tuned:
+def conclude(
+    points: pl.DataFrame, confirmed: pl.DataFrame | None, target: Target, base: Settings, tried: Sequence[Settings]
+) -> Tuned:
     """The winner and the table that says why."""
     shown = points.with_columns(
         pl.Series("settings", [code(tried[i]) for i in points["setting"]]),
@@ -210,7 +245,11 @@ def conclude(points: pl.DataFrame, confirmed: pl.DataFrame | None, target: Targe
 
 def _why(winner: dict, shown: pl.DataFrame, target: Target, confirmed: pl.DataFrame | None) -> str:
     base = shown.filter(pl.col("setting") == 0).row(0, named=True)
-    kind = "measured by re-runs" if confirmed is not None else "predicted from the recordings (proxy, not confirmed by a re-run)"
+    kind = (
+        "measured by re-runs"
+        if confirmed is not None
+        else "predicted from the recordings (proxy, not confirmed by a re-run)"
+    )
     met = "meets" if target.met(winner["kept"], winner["read"]) else "misses, as does everything tried,"
     lines = [
         f"{winner['settings']} {met} the target {target}: it keeps {winner['kept']:.4f} of the attention and reads {winner['read']:.1%} of the keys ({kind}).",
@@ -228,36 +267,3 @@ def _why(winner: dict, shown: pl.DataFrame, target: Target, confirmed: pl.DataFr
 
 def _changed(base: Settings, settings: Settings) -> str:
     return ", ".join(f"{name} {old!r} → {new!r}" for name, (old, new) in base.diff(settings).items()) or "nothing"
-
-
-# as a study --------------------------------------------------------------------------------------------------------
-
-
-def run_prompt(reference: Reference, base: Settings, target: str = "kept>=0.95", confirm: int = 4) -> dict[str, pl.DataFrame]:
-    """The proxy of every setting on one prompt's dense run."""
-    Target.parse(target)
-    return {"grid": sweep(reference.trace, grid_around(base)), "prompts": pl.DataFrame([prompt_row(reference)])}
-
-
-def confirm_prompt(reference: Reference, base: Settings, store: Store, names: list[str], target: str = "kept>=0.95", confirm: int = 4) -> dict[str, pl.DataFrame]:
-    """The best few of all prompts together, run again on one of them."""
-    finalists = choose(combine(store.frame("grid", names)), Target.parse(target), confirm)
-    tried = grid_around(base)
-    return {"confirmed": rerun(reference.prefix, reference.trace, [tried[i] for i in finalists], finalists)}
-
-
-def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], list[tuple[str, str]], dict]:
-    """Tables, report sections and the JSON summary."""
-    base = Settings.from_dict(store.config["settings"])
-    target = Target.parse(store.config["options"].get("target", "kept>=0.95"))
-    tuned = conclude(combine(store.frame("grid", names)), store.frame("confirmed", ["last." + name for name in names]), target, base, grid_around(base))
-    columns = ["changed", "kept", "read", "refreshes", "kl", "top1", "run_kept", "run_read"]
-    again = tuned.table.filter(pl.col("kl").is_not_null()).select(columns)
-    front = tuned.table.filter("on_front").sort("read").select(columns[:4])
-    parts = [
-        ("What it says", f"`{code(tuned.settings)}`\n\n{tuned.why}"),
-        ("Run again", table(again, 4)),
-        ("The front (proxy)", table(front, 4)),
-    ]
-    tables = {"settings": tuned.table, "prompts": store.frame("prompts", names)}
-    return tables, parts, {"settings": tuned.settings.to_dict(), "code": code(tuned.settings), "why": tuned.why}

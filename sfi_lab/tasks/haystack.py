@@ -23,20 +23,23 @@ class Haystack:
     def __init__(self, count: Callable[[str], int] = words) -> None:
         self._count = count
         self._sentences = [s for paragraph in pydoc_document().split("\n\n") for s in _SENTENCE.split(paragraph)]
-        self._lengths = [count(" " + sentence) for sentence in self._sentences]
+        self._lengths: dict[int, int] = {}  # measured when first needed: a tokenizer takes seconds for all of them
 
     def text(self, length: int, rng: random.Random) -> list[str]:
         """Neighbouring sentences, at most `length` together, from a random place. Raises SfiError if that is more than there is."""
-        if length > sum(self._lengths):
-            raise SfiError(f"a context of {length} is longer than the documentation: {sum(self._lengths)}")
         start, total, chosen = rng.randrange(len(self._sentences)), 0, []
         for i in range(len(self._sentences)):
             at = (start + i) % len(self._sentences)
-            if total + self._lengths[at] > length:
-                break
-            total += self._lengths[at]
+            total += self._length(at)
+            if total > length:
+                return chosen
             chosen.append(self._sentences[at])
-        return chosen
+        raise SfiError(f"a context of {length} is longer than the documentation: {total}")
+
+    def _length(self, at: int) -> int:
+        if at not in self._lengths:
+            self._lengths[at] = self._count(" " + self._sentences[at])
+        return self._lengths[at]
 
     def with_needles(
         self, length: int, needles: Sequence[str], frame: str, rng: random.Random, keep_order: bool = True

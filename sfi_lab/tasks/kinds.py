@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 
@@ -9,8 +10,42 @@ from sfi_lab.errors import SfiError
 from sfi_lab.tasks.haystack import Haystack, words
 from sfi_lab.tasks.task import Task
 
-_PLACES = ["Amber", "Birch", "Cedar", "Dover", "Elm", "Fern", "Grove", "Harbour", "Iris", "Juniper", "Kestrel", "Linden", "Maple", "Nettle", "Orchard", "Poplar"]
-_COMMON = ["anchor", "basket", "candle", "dragon", "engine", "feather", "garden", "hammer", "island", "jacket", "kettle", "ladder", "mirror", "needle", "orange", "pepper"]
+_PLACES = [
+    "Amber",
+    "Birch",
+    "Cedar",
+    "Dover",
+    "Elm",
+    "Fern",
+    "Grove",
+    "Harbour",
+    "Iris",
+    "Juniper",
+    "Kestrel",
+    "Linden",
+    "Maple",
+    "Nettle",
+    "Orchard",
+    "Poplar",
+]
+_COMMON = [
+    "anchor",
+    "basket",
+    "candle",
+    "dragon",
+    "engine",
+    "feather",
+    "garden",
+    "hammer",
+    "island",
+    "jacket",
+    "kettle",
+    "ladder",
+    "mirror",
+    "needle",
+    "orange",
+    "pepper",
+]
 
 
 def single_needle(length: int, rng: random.Random, hay: Haystack) -> tuple:
@@ -34,7 +69,7 @@ def variable_tracking(length: int, rng: random.Random, hay: Haystack) -> tuple:
     """A chain of assignments through the text; which variables hold the first value?"""
     names = rng.sample([a + b for a in "ABCDEFGHJK" for b in "LMNPQRSTUV"], 3)
     value = str(rng.randint(10_000, 99_999))
-    facts = [f"VAR {names[0]} = {value}."] + [f"VAR {b} = VAR {a}." for a, b in zip(names, names[1:], strict=False)]
+    facts = [f"VAR {names[0]} = {value}."] + [f"VAR {b} = VAR {a}." for a, b in itertools.pairwise(names)]
     frame = (
         f"Question: find all variables that hold the value {value} in the text above.\n"
         f"Answer: three variables hold the value {value}; they are: VAR"

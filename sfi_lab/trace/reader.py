@@ -16,7 +16,7 @@ from torch import Tensor
 from sfi_lab.errors import SfiError
 from sfi_lab.settings import Settings
 from sfi_lab.trace.parts import parts
-from sfi_lab.trace.schema import FORMAT, SCHEMA_VERSION, TABLES
+from sfi_lab.trace.schema import FORMAT, OPTIONAL, SCHEMA_VERSION, TABLES
 
 # what viewers rely on; a folder whose meta.json lacks one of these is no trace of ours
 _META = ("settings", "record", "finished", "stop_reason", "top", "support_layers", "qk_layers", "prompt_tokens", "model")
@@ -205,7 +205,7 @@ class Trace:
                     columns = pl.read_parquet_schema(part)
                 except Exception as error:  # polars raises several kinds, some of them its own, for a damaged file
                     raise SfiError(f"{part} is damaged or truncated: {str(error).splitlines()[0]}") from None
-                missing = [name for name in schema if name not in columns]
+                missing = [name for name in schema if name not in columns and name not in OPTIONAL]
                 if missing:
                     raise SfiError(f"{part} is not a {table} table of this schema: column {missing[0]!r} is missing")
 
@@ -233,7 +233,9 @@ class Trace:
         files = parts(self.path, table)
         if not files:
             return pl.LazyFrame(schema=TABLES[table])
-        return pl.scan_parquet(files)
+        frame = pl.scan_parquet(files)
+        later = [name for name in TABLES[table] if name in OPTIONAL and name not in frame.collect_schema().names()]
+        return frame.with_columns([pl.lit(None, dtype=TABLES[table][name]).alias(name) for name in later])
 
     def _tensor(self, kind: str, layer: int, required: bool = True) -> Tensor | None:
         if layer not in self.qk_layers:

@@ -27,6 +27,7 @@ TOKENS = {
     "sentence": pl.Int32,
     "role": pl.String,  # "prompt" | "generated"
     "special": pl.Boolean,  # a control token (end of text, chat marks)
+    "piece": pl.Binary,  # the token's own bytes, which may be a part of a character; null in traces without them
 }
 
 STEPS = {
@@ -80,6 +81,8 @@ SELECTION = {
     "positions": pl.List(pl.Int32),  # best first, so that a smaller K is a prefix
     "evidence": pl.Float32,  # share of the evidence f on the selected positions
 }
+
+OPTIONAL = frozenset({"piece"})  # came later: traces without these columns stay readable, with nulls
 
 TABLES = {"tokens": TOKENS, "steps": STEPS, "support": SUPPORT, "selection": SELECTION}
 

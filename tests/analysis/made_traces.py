@@ -54,7 +54,14 @@ def made_trace(
         if by_position[i] != by_position[i + 1]:
             texts[i] = "."
     tokens = [
-        {"position": i, "token_id": i % 50, "text": texts[i], "sentence": by_position[i], "role": "prompt" if i < prompt else "generated", "special": False}
+        {
+            "position": i,
+            "token_id": i % 50,
+            "text": texts[i],
+            "sentence": by_position[i],
+            "role": "prompt" if i < prompt else "generated",
+            "special": False,
+        }
         for i in range(total + 1)
     ]
     steps = [
@@ -79,7 +86,12 @@ def made_trace(
                 "positions": positions[i, r].tolist(), "weights": weights[i, r].tolist(), "rest": rest,
             }  # fmt: skip
             if true is not None:
-                row |= {"true_positions": true[0][i, r].tolist(), "true_weights": true[1][i, r].tolist(), "true_rest": rest, "missed": 0.1}
+                row |= {
+                    "true_positions": true[0][i, r].tolist(),
+                    "true_weights": true[1][i, r].tolist(),
+                    "true_rest": rest,
+                    "missed": 0.1,
+                }
             support.append(row)
     write_table(root, "tokens", 0, pl.DataFrame(tokens, schema=TOKENS))
     write_table(root, "support", 0, pl.DataFrame(support, schema=SUPPORT))

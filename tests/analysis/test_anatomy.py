@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from made_traces import made_trace, sentences_of, stable
 
+from made_traces import made_trace, sentences_of, stable
 from sfi_lab.analysis import LayerReplay, ages, passages, refresh_anatomy, selected_text, selection_anatomy, stages
 from sfi_lab.analysis.anatomy import coverage, duplication
 from sfi_lab.errors import SfiError
@@ -18,8 +18,18 @@ SETTINGS = Settings.paper(sink=2, k=10, recent=12, t_max=6, nms_radius=3, prefil
 def replay(tmp_path):
     g = torch.Generator().manual_seed(5)
     keys = torch.randn(PROMPT + STEPS, HEADS, 6, generator=g)
-    qk = {0: (torch.randn(STEPS, HEADS * 2, 6, generator=g) * 2, keys, torch.randn(PROMPT + STEPS, HEADS, 6, generator=g))}
-    trace = made_trace(tmp_path / "t", stable(STEPS, rows=HEADS), sentences_of([7], STEPS), heads=HEADS, prompt=PROMPT, qk=qk, settings=SETTINGS)
+    qk = {
+        0: (torch.randn(STEPS, HEADS * 2, 6, generator=g) * 2, keys, torch.randn(PROMPT + STEPS, HEADS, 6, generator=g))
+    }
+    trace = made_trace(
+        tmp_path / "t",
+        stable(STEPS, rows=HEADS),
+        sentences_of([7], STEPS),
+        heads=HEADS,
+        prompt=PROMPT,
+        qk=qk,
+        settings=SETTINGS,
+    )
     return LayerReplay(trace, 0)
 
 
@@ -90,7 +100,9 @@ def test_recorded_selections_by_hand(tmp_path):
     trace = made_trace(tmp_path, stable(8, rows=2), sentences_of([4], 8), heads=2, prompt=90, selection=rows)
     frame = selection_anatomy(trace).sort("step", "kv_head")
     assert frame["churn"].to_list() == [None, None, 0.5, 1.0]
-    assert frame["duplication"].to_list() == [0.5, 0.5, 0.0, 0.0], "two heads that copy each other hold half as many positions"
+    assert frame["duplication"].to_list() == [0.5, 0.5, 0.0, 0.0], (
+        "two heads that copy each other hold half as many positions"
+    )
     assert frame["median_age"].to_list() == [91 - 1 - 11.5, 91 - 1 - 11.5, 95 - 1 - 26.5, 95 - 1 - 51.5]
     assert ages(trace, 0)["age"].to_list()[:4] == [80, 79, 78, 77]
 

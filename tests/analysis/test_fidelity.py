@@ -5,8 +5,8 @@ import math
 import polars as pl
 import pytest
 import torch
-from made_traces import made_trace, sentences_of, stable
 
+from made_traces import made_trace, sentences_of, stable
 from sfi_lab.analysis import compare_logits, fidelity, fidelity_steps, first_divergence, perplexity
 from sfi_lab.analysis.fidelity import summary
 from sfi_lab.errors import SfiError
@@ -51,7 +51,9 @@ def test_shapes_that_differ_are_named():
         compare_logits(torch.zeros(3, 7), torch.zeros(3, 7), [1, 2])
 
 
-@pytest.mark.parametrize(("a", "b", "at"), [([1, 2, 3], [1, 2, 4], 2), ([1], [2], 0), ([1, 2], [1, 2, 3], None), ([], [], None)])
+@pytest.mark.parametrize(
+    ("a", "b", "at"), [([1, 2, 3], [1, 2, 4], 2), ([1], [2], 0), ([1, 2], [1, 2, 3], None), ([], [], None)]
+)
 def test_first_divergence(a, b, at):
     assert first_divergence(a, b) == at
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from made_traces import made_trace, sentences_of, turning_over, unrelated
 
+from made_traces import made_trace, sentences_of, turning_over, unrelated
 from sfi_lab.analysis import half_life, pair_values, supports
 from sfi_lab.analysis.pairs import support_sizes
 from sfi_lab.errors import SfiError
@@ -26,7 +26,7 @@ def average_ranks(values):
 def by_hand(positions, weights, total, sizes, t, lag):
     a, b = positions[t][: sizes[t]].tolist(), positions[t + lag].tolist()
     top_b = set(b[: sizes[t + lag]])
-    later = {p: w for p, w in zip(b, weights[t + lag], strict=True)}
+    later = dict(zip(b, weights[t + lag], strict=True))
     common = len(set(a) & top_b)
     listed = [p for p in a if p in later]
     where = [b.index(p) if p in later else len(b) for p in a]
@@ -54,7 +54,9 @@ def test_every_pair_by_hand(tmp_path, n, share):
                 want = by_hand(positions[:, row], s.weights[:, row], s.total[:, row], sizes[:, row], t, lag)
                 for metric, value in want.items():
                     got = pairs.values[metric][at, t, row]
-                    assert got == pytest.approx(value, abs=2e-5, nan_ok=True), f"{metric} of steps {t + 1} and {t + 1 + lag}, row {row}"
+                    assert got == pytest.approx(value, abs=2e-5, nan_ok=True), (
+                        f"{metric} of steps {t + 1} and {t + 1 + lag}, row {row}"
+                    )
             assert np.isnan(pairs.values["overlap"][at, steps - lag :, row]).all(), "pairs past the end must be nan"
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from made_traces import by_sentence, made_trace, sentences_of, stable, unrelated
 
-from sfi_lab.analysis import curve, measure, stability
+from made_traces import by_sentence, made_trace, sentences_of, stable, unrelated
 from sfi_lab.analysis import boundaries as cut
+from sfi_lab.analysis import curve, measure, stability
 from sfi_lab.errors import SfiError
 
 OPTIONS = {"draws": 200, "permutations": 200}
@@ -46,7 +46,9 @@ def test_an_effect_of_a_given_size_is_found(tmp_path, own):
     assert row["low"] <= row["effect"] <= row["high"]
     assert "a strong effect, supports agree more within a sentence" in found.verdict
     for lag in (1, 6):
-        one = found.effects.filter((found.effects["metric"] == "overlap") & (found.effects["lag"] == lag)).row(0, named=True)
+        one = found.effects.filter((found.effects["metric"] == "overlap") & (found.effects["lag"] == lag)).row(
+            0, named=True
+        )
         assert one["effect"] == pytest.approx(own / 16, abs=0.03), f"at lag {lag}"
 
 
@@ -62,7 +64,12 @@ def test_the_opposite_effect_is_called_by_its_name(tmp_path):
 
 def test_heads_that_copy_each_other_have_the_same_numbers(tmp_path):
     one = unrelated(60, among=60)
-    found = stability(made_trace(tmp_path, np.repeat(one, 6, axis=1), sentences_of(LENGTHS, 60), layers=(2, 5, 9), heads=2), lags=4, n=16, **OPTIONS)
+    found = stability(
+        made_trace(tmp_path, np.repeat(one, 6, axis=1), sentences_of(LENGTHS, 60), layers=(2, 5, 9), heads=2),
+        lags=4,
+        n=16,
+        **OPTIONS,
+    )
     for column in ("level", "half_life", "effect", "low", "high"):
         values = found.heads.filter(found.heads["metric"] == "overlap")[column].to_list()
         assert len(values) == 6
@@ -72,7 +79,9 @@ def test_heads_that_copy_each_other_have_the_same_numbers(tmp_path):
 
 def test_one_noisy_head_among_steady_ones_is_told_apart(tmp_path):
     positions = np.concatenate([stable(80, rows=3), unrelated(80)], axis=1)
-    found = stability(made_trace(tmp_path, positions, sentences_of(LENGTHS, 80), layers=(0, 1), heads=2), lags=4, n=16, **OPTIONS)
+    found = stability(
+        made_trace(tmp_path, positions, sentences_of(LENGTHS, 80), layers=(0, 1), heads=2), lags=4, n=16, **OPTIONS
+    )
     level = found.heads.filter(found.heads["metric"] == "overlap")["level"].to_list()
     assert level[:3] == [1.0, 1.0, 1.0]
     assert level[3] < 0.15
@@ -87,7 +96,9 @@ def test_false_alarms_are_as_rare_as_the_test_says(tmp_path):
         walk = np.cumsum(rng.integers(0, 3, 100))
         positions = (walk[:, None] + np.arange(16))[:, None]
         trace = made_trace(tmp_path / str(seed), positions, sentences_of(lengths, 100))
-        p.append(overall(stability(trace, lags=5, n=16, metrics=["overlap"], draws=20, permutations=100), "overlap")["p"])
+        p.append(
+            overall(stability(trace, lags=5, n=16, metrics=["overlap"], draws=20, permutations=100), "overlap")["p"]
+        )
     assert np.mean(np.array(p) < 0.05) <= 0.2, f"false alarms: {sorted(p)[:5]}"
 
 

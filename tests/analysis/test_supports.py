@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from made_traces import made_trace, sentences_of, stable, unrelated
 
+from made_traces import made_trace, sentences_of, stable, unrelated
 from sfi_lab.analysis import supports
 from sfi_lab.errors import SfiError
 
@@ -39,7 +39,11 @@ def test_auto_takes_the_best_source_there_is(tmp_path):
 def test_supports_from_queries_are_the_group_mean_of_dense_attention(tmp_path):
     n, prompt = 5, 37
     q, k, v = tensors(n, prompt)
-    s = supports(made_trace(tmp_path, stable(n, rows=2), sentences_of([2], n), heads=2, prompt=prompt, qk={0: (q, k, v)}), source="qk", top=9)
+    s = supports(
+        made_trace(tmp_path, stable(n, rows=2), sentences_of([2], n), heads=2, prompt=prompt, qk={0: (q, k, v)}),
+        source="qk",
+        top=9,
+    )
     for i in range(n):
         for head in range(2):
             logits = q[i, 2 * head : 2 * head + 2] @ k[: prompt + i + 1, head].T / 2.0
@@ -53,7 +57,9 @@ def test_supports_from_queries_are_the_group_mean_of_dense_attention(tmp_path):
 def test_candidates_leave_out_sink_and_recent(tmp_path):
     prompt = 40
     positions = np.array([[[0, 39, 5, 30, 2, 20, 25, 38]], [[0, 40, 6, 25, 1, 26, 3, 24]]])
-    s = supports(made_trace(tmp_path, positions, np.zeros(2, int), prompt=prompt), among="candidates", sink=3, recent=15)
+    s = supports(
+        made_trace(tmp_path, positions, np.zeros(2, int), prompt=prompt), among="candidates", sink=3, recent=15
+    )
     # step 1 has 41 positions, so J is 3 … 25; step 2 has 42, J is 3 … 26
     assert s.positions[0, 0].tolist() == [5, 20, 25, -1, -1, -1, -1, -1]
     assert s.positions[1, 0].tolist() == [6, 25, 26, 3, 24, -1, -1, -1]

@@ -1,8 +1,8 @@
 """Times by route and stage, and the memory bound, on steps with known times."""
 
 import pytest
-from made_traces import made_trace, sentences_of, stable
 
+from made_traces import made_trace, sentences_of, stable
 from sfi_lab.analysis import memory_bound, slow_share, step_times, timing, timing_by_context
 from sfi_lab.errors import SfiError
 

@@ -19,6 +19,9 @@ def kinds(kind, batch, heads, width):
         return torch.randint(-2, 3, x.shape).float() / 2
     if kind == "infinities":
         return torch.where(torch.rand(x.shape) < 0.7, float("-inf"), x)
+    if kind == "both infinities":  # the widest key range, and a threshold among the largest finite values
+        x = torch.where(torch.rand(x.shape) < 0.01, float("inf"), x * 1e37)
+        return torch.where(torch.rand(x.shape) < 0.3, float("-inf"), x)
     if kind == "zeros":
         return torch.where(torch.rand(x.shape) < 0.5, -0.0, 0.0) * torch.ones_like(x)
     if kind == "close":  # differ in the last bits only
@@ -37,6 +40,7 @@ CASES = [
     ("infinities", [5000], 2, 3000),
     ("zeros", [300], 2, 100),
     ("close", [4500], 2, 700),
+    ("both infinities", [3000], 2, 40),
 ]
 
 

@@ -93,7 +93,7 @@ def test_a_prefix_changes_nothing(tiny_lab, prose):
 
 def test_forced_tokens_are_what_was_fed(tiny_lab, prose):
     ids = ids_of(tiny_lab, prose, 60)
-    result, logits = Prefix(tiny_lab, ids[:40], window=8).forced(Settings.dense(), ids[40:])
+    result, logits = Prefix(tiny_lab, ids[:40], window=16).forced(Settings.dense(), ids[40:])
     assert result.token_ids == ids[40:]
     assert logits.shape == (20, tiny_lab.spec.vocab_size)
     want = torch.tensor([float(row.log_softmax(-1)[token]) for row, token in zip(logits, ids[40:], strict=True)])

@@ -11,7 +11,16 @@ def test_every_kind_of_material(tiny_lab, tmp_path):
     own.write_text("A short text of one's own. " * 3)
     found = gather(tiny_lab, f"story_ferry,pydoc:3,tasks:2,single_needle:900:7,{own}", prompt_tokens=600, new_tokens=40)
     by_name = {m.name: m for m in found}
-    assert list(by_name) == ["story_ferry", "pydoc-0", "pydoc-1", "pydoc-2", "single_needle-600-0", "multi_needle-600-0", "single_needle-900-7", "own"]
+    assert list(by_name) == [
+        "story_ferry",
+        "pydoc-0",
+        "pydoc-1",
+        "pydoc-2",
+        "single_needle-600-0",
+        "multi_needle-600-0",
+        "single_needle-900-7",
+        "own",
+    ]
     assert len(by_name["story_ferry"].ids) == 600, "a long prompt keeps its end"
     documents = [by_name[f"pydoc-{i}"] for i in range(3)]
     assert all(len(d.ids) == 600 and len(d.given) == 40 for d in documents)
@@ -29,3 +38,13 @@ def test_every_kind_of_material(tiny_lab, tmp_path):
 def test_wrong_names_are_answered_with_the_right_ones(tiny_lab, what, message):
     with pytest.raises(SfiError, match=message):
         gather(tiny_lab, what)
+
+
+def test_a_sweep_is_every_kind_at_every_length(tiny_lab):
+    found = gather(tiny_lab, "sweep:900:1300")
+    assert len(found) == 8
+    assert {(m.task.kind, m.task.length) for m in found} == {
+        (kind, n)
+        for n in (900, 1300)
+        for kind in ("single_needle", "multi_needle", "variable_tracking", "common_words")
+    }

@@ -20,16 +20,20 @@ def test_pareto_by_brute_force():
     for i in range(60):
         beaten = ((cost <= cost[i]) & (gain >= gain[i]) & ((cost < cost[i]) | (gain > gain[i]))).any()
         twin_before = on & (cost == cost[i]) & (gain == gain[i])
-        assert on[i] == (not beaten) or (not on[i] and not beaten and twin_before.any()), f"point {i}: {cost[i]}, {gain[i]}"
+        assert on[i] == (not beaten) or (not on[i] and not beaten and twin_before.any()), (
+            f"point {i}: {cost[i]}, {gain[i]}"
+        )
 
 
 def test_targets():
     points = pl.DataFrame({"setting": [0, 1, 2, 3], "kept": [0.90, 0.96, 0.97, 0.99], "read": [0.1, 0.3, 0.2, 0.6]})
     assert Target.parse("kept>=0.95").best(points)["setting"].to_list() == [2, 1, 3, 0]
     assert Target.parse("read<=0.3").best(points)["setting"].to_list() == [2, 1, 0, 3]
-    assert Target.parse(" kept >= 1.0 ").best(points)["setting"][0] == 3, "where nothing meets it, the nearest comes first"
+    assert Target.parse(" kept >= 1.0 ").best(points)["setting"][0] == 3, (
+        "where nothing meets it, the nearest comes first"
+    )
     for wrong in ("kept=0.9", "speed>=2", "read<=20"):
-        with pytest.raises(SfiError, match="allowed: 'kept>=0.95'"):
+        with pytest.raises(SfiError, match=r"allowed: .kept>=0\.95"):
             Target.parse(wrong)
 
 
@@ -68,14 +72,16 @@ def test_with_a_model_the_best_few_are_run_again(tiny_lab, traces):
     again = found.table.filter(pl.col("kl").is_not_null())
     assert found.confirmed
     assert 1 <= again.height <= 3
-    assert (again["run_read"] - again["read"]).abs().max() < 1e-6, "teacher-forced on the same tokens, both read equally many keys"
+    assert (again["run_read"] - again["read"]).abs().max() < 1e-6, (
+        "teacher-forced on the same tokens, both read equally many keys"
+    )
     # the first layer's queries don't depend on what was read, later ones do: near, not equal
     assert (again["run_kept"] - again["kept"]).abs().max() < 0.1
     assert "Proxy against re-run" in found.why
 
 
 def test_a_dense_trace_alone_is_no_start(traces):
-    with pytest.raises(SfiError, match="give base=Settings.paper"):
+    with pytest.raises(SfiError, match=r"give base=Settings\.paper"):
         tune(traces)
     with pytest.raises(SfiError, match="at least one trace"):
         tune([])

@@ -57,7 +57,9 @@ def test_score_counts_whole_answers():
 def test_sweep_is_a_grid():
     tasks = sweep(["single_needle", "common_words"], [300, 600], [0, 5])
     assert len({task.name for task in tasks}) == 8
-    assert {(t.kind, t.length, t.seed) for t in tasks} == {(k, n, s) for k in ("single_needle", "common_words") for n in (300, 600) for s in (0, 5)}
+    assert {(t.kind, t.length, t.seed) for t in tasks} == {
+        (k, n, s) for k in ("single_needle", "common_words") for n in (300, 600) for s in (0, 5)
+    }
 
 
 def test_impossible_tasks_are_refused_in_words(hay):

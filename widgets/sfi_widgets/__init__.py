@@ -6,6 +6,11 @@
 | `TextView(trace)` | generated text and document, with what a head keeps |
 | `SupportMap(trace)` | steps × positions of a layer and head |
 | `SelectionPanel(trace)` | what the selector kept, now and as recorded |
+| `RunStrip(trace)` | the run: slow steps, sentences, a metric, the brush |
+| `HeadNavigator(trace)` | every layer and KV head, coloured by a metric |
+| `SelectorAnatomy(trace)` | one refresh stage by stage; what soft-NMS and exclusivity moved |
+| `StabilityPanel(trace)` | supports within a sentence against across its end |
+| `SlowStepTiming(trace)` | milliseconds by stage, fast against slow |
 | `Controls(trace)` | the settings |
 | `DecodeAgain(trace)` | a new run beside the recorded one |
 | `LabState` | the choices, as plain traitlets |
@@ -13,8 +18,13 @@
 
 from .controls import Controls
 from .decode_again import DecodeAgain
+from .head_navigator import HeadNavigator
+from .run_strip import RunStrip
 from .selection_panel import SelectionPanel
+from .selector_anatomy import SelectorAnatomy
 from .session import Reselection, Session
+from .slow_step_timing import SlowStepTiming
+from .stability_panel import StabilityPanel
 from .state import MEAN, LabState
 from .support_map import SupportMap
 from .text_view import TextView
@@ -24,10 +34,15 @@ __all__ = [
     "MEAN",
     "Controls",
     "DecodeAgain",
+    "HeadNavigator",
     "LabState",
     "Reselection",
+    "RunStrip",
     "SelectionPanel",
+    "SelectorAnatomy",
     "Session",
+    "SlowStepTiming",
+    "StabilityPanel",
     "SupportMap",
     "TextView",
     "Workbench",

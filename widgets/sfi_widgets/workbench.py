@@ -12,8 +12,15 @@ from sfi_lab.errors import SfiError
 
 from .controls import Controls
 from .decode_again import DecodeAgain
+from .export import to_html
+from .head_navigator import HeadNavigator
+from .panel import Panel
+from .run_strip import RunStrip
 from .selection_panel import SelectionPanel
+from .selector_anatomy import SelectorAnatomy
 from .session import Session
+from .slow_step_timing import SlowStepTiming
+from .stability_panel import StabilityPanel
 from .state import LabState
 from .support_map import SupportMap
 from .text_view import TextView
@@ -23,7 +30,8 @@ class Workbench(W.VBox):
     """Linked panels on a trace. `Workbench(trace)`, or `Workbench(trace, lab=lab)` to decode again with a loaded model.
 
     state: the choices (settings, layer, KV head, cursor …) as traits, for use from Python.
-    Attributes: controls, map, selection, text, decode are the panels; session holds the arrays.
+    Attributes: run, heads, controls, map, selection, text, anatomy, timing, stability, decode are the panels (timing is
+    None where the trace holds no times); session holds the arrays.
     """
 
     def __init__(self, trace: Trace | str | Path, lab: Any = None, **layout: Any) -> None:
@@ -31,16 +39,66 @@ class Workbench(W.VBox):
             trace = Trace.open(trace)
         if not isinstance(trace, Trace):
             raise SfiError(f"Workbench takes a Trace or the path of one, not {type(trace).__name__}")
-        self.session = Session(trace, lab)
-        self.controls = Controls(self.session, layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px"))
-        self.map = SupportMap(self.session)
-        self.selection = SelectionPanel(self.session)
-        self.text = TextView(self.session)
-        self.decode = DecodeAgain(self.session)
-        plots = W.VBox([self.map, self.selection], layout=W.Layout(flex="3 1 520px", min_width="0", grid_gap="8px"))
-        top = W.HBox([self.controls, plots], layout=W.Layout(flex_flow="row wrap", grid_gap="8px", width="100%"))
-        super().__init__([top, self.text, self.decode], layout=W.Layout(width="100%", grid_gap="8px", **layout))
+        self.session = session = Session(trace, lab)
+        wide = {"flex": "3 1 520px", "min_width": "0", "grid_gap": "8px"}
+        self.run, self.heads = RunStrip(session), HeadNavigator(session)
+        self.controls = Controls(session, layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px"))
+        self.map, self.selection, self.text = SupportMap(session), SelectionPanel(session), TextView(session)
+        self.decode = DecodeAgain(session)
+        self.anatomy, self.stability = SelectorAnatomy(session, live=False), StabilityPanel(session, live=False)
+        self.timing = SlowStepTiming(session) if _has_times(trace) else None
+        tabs = {"Text": self.text, "Selector anatomy": self.anatomy, "Stability": self.stability, "Timing": self.timing}
+        tabs = {title: panel for title, panel in tabs.items() if panel is not None}
+        self.tabs = W.Tab(list(tabs.values()), titles=list(tabs), layout=W.Layout(width="100%"))
+        self.tabs.observe(self._on_tab, "selected_index")
+        plots = W.VBox([self.run, self.map, self.selection], layout=W.Layout(**wide))
+        left = W.VBox(
+            [self.controls], layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px", grid_gap="8px")
+        )
+        top = W.HBox([left, plots], layout=W.Layout(flex_flow="row wrap", grid_gap="8px", width="100%"))
+        super().__init__(
+            [self.heads, top, self.tabs, self.decode], layout=W.Layout(width="100%", grid_gap="8px", **layout)
+        )
         self.add_class("sfi-workbench")
+
+    def _on_tab(self, change: dict[str, Any]) -> None:
+        """Panels that compute on every move do so only while they can be seen."""
+        shown = self.tabs.children[change["new"]] if change["new"] is not None else None
+        self.anatomy.live, self.stability.live = shown is self.anatomy, shown is self.stability
+
+    def panels(self) -> list[Panel]:
+        """All panels, in reading order."""
+        found = [
+            self.run,
+            self.heads,
+            self.controls,
+            self.map,
+            self.selection,
+            self.text,
+            self.anatomy,
+            self.stability,
+            self.timing,
+            self.decode,
+        ]
+        return [panel for panel in found if panel is not None]
+
+    def to_html(self, path: str | Path) -> Path:
+        """One file with the panels that need no kernel: hover, scrubbing, zoom and K stay alive. Returns its path."""
+        self.session.rank_all()
+        self.anatomy.live = self.stability.live = True
+        self.stability.wait()
+        shown = [self.run, self.heads, self.map, self.selection, self.text, self.anatomy, self.stability, self.timing]
+        facts = self.session.trace.info()
+        lead = (
+            f"{facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new; {self.settings.to_code()}, layer {self.state.layer}. "
+            "An exported page: cursor, range, zoom and hover work; other settings and layers need the notebook."
+        )
+        try:
+            return to_html(
+                [panel for panel in shown if panel is not None], path, f"sfi_lab workbench: {facts['model']}", lead
+            )
+        finally:
+            self._on_tab({"new": self.tabs.selected_index})
 
     @property
     def state(self) -> LabState:
@@ -63,3 +121,7 @@ class Workbench(W.VBox):
             f"Workbench({facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new, "
             f"{self.state.settings.to_code()})"
         )
+
+
+def _has_times(trace: Trace) -> bool:
+    return bool(trace.steps["ms_model"].fill_null(0.0).sum() > 0)

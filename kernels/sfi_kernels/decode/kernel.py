@@ -11,8 +11,6 @@ no second launch. Every tile is masked where it is loaded: whatever lies beyond 
 import triton
 import triton.language as tl
 
-from ..launching import after_previous
-
 
 @triton.jit
 def soft_cap(s, cap):
@@ -150,10 +148,9 @@ def decode_kernel(
     H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, MERGE_G: tl.constexpr, MERGE_S: tl.constexpr,
     HAS_PACKED: tl.constexpr, HAS_SCORES: tl.constexpr, HAS_LSE: tl.constexpr, HAS_CAP: tl.constexpr,
-    UPCAST: tl.constexpr, PRECISION: tl.constexpr, CHAIN: tl.constexpr,
+    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """out = softmax(scale q k^T) v over a slot's tiles; grid (H_kv, slots)."""
-    after_previous(CHAIN)
     h = tl.program_id(0)
     slot = tl.program_id(1)
     row = ITEMS + slot * 8

@@ -4,7 +4,6 @@ import torch
 import triton
 
 from ..dispatch import interpreting
-from ..launching import chain
 from ..plan.layout import DecodePlan
 from .kernel import decode_kernel
 from .tuning import DecodeTuning, default_tuning
@@ -23,7 +22,6 @@ def launch(
     merge_g = triton.next_power_of_2(group)
     has_packed, has_scores = packed_k is not None, scores is not None
     unused = plan.items
-    chained = chain(q.device)[1] if tuning.chained else {"CHAIN": False}
     decode_kernel[(heads, plan.slots)](
         q, k_pages, v_pages, block_tables, lengths, plan.items,
         packed_k if has_packed else q, packed_v if has_packed else q, counts if has_packed else unused,
@@ -37,5 +35,5 @@ def launch(
         MERGE_S=max(1, 8192 // (merge_g * block_d)),
         HAS_PACKED=has_packed, HAS_SCORES=has_scores, HAS_LSE=score_lse is not None, HAS_CAP=bool(softcap),
         UPCAST=interpreting() and q.dtype != torch.float32, PRECISION="ieee",
-        num_warps=tuning.warps, num_stages=tuning.stages, **chained,
+        num_warps=tuning.warps, num_stages=tuning.stages,
     )  # fmt: skip

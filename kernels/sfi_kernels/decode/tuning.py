@@ -7,17 +7,13 @@ import torch
 
 @dataclass(frozen=True)
 class DecodeTuning:
-    """num_warps and num_stages of a launch, programs a multiprocessor in the plan, and the fewest tiles in a slot.
-
-    chained lets the launch be set up while the kernel before it on the stream still runs (Hopper and later). Off by
-    default: with several streams joined in one captured graph the launch before it need not be a kernel.
-    """
+    """num_warps and num_stages of a launch; programs a multiprocessor (all dense, or routed); fewest tiles in a slot."""
 
     warps: int = 2
     stages: int = 3
     programs_per_sm: int = 3
+    routed_programs_per_sm: int = 2
     min_tiles: int = 4
-    chained: bool = False
 
 
 def default_tuning(dim: int, element_size: int, group: int = 1) -> DecodeTuning:
@@ -27,8 +23,9 @@ def default_tuning(dim: int, element_size: int, group: int = 1) -> DecodeTuning:
     return DecodeTuning(warps=4, stages=2, programs_per_sm=2)
 
 
-def programs_on(device: torch.device, tuning: DecodeTuning) -> int:
+def programs_on(device: torch.device, tuning: DecodeTuning, routed: bool) -> int:
     """How many programs one launch should have; on the CPU (interpreter, reference) a small fixed number."""
     if device.type != "cuda":
         return 32
-    return torch.cuda.get_device_properties(device).multi_processor_count * tuning.programs_per_sm
+    per_sm = tuning.routed_programs_per_sm if routed else tuning.programs_per_sm
+    return torch.cuda.get_device_properties(device).multi_processor_count * per_sm

@@ -4,7 +4,7 @@
 
     coarse   64 bins over the key range seen in a strided sample of the row, counted chunk by chunk
     compact  candidates in the K-th largest key's bin or above it, in order: few more than K (all, if many are equal)
-    finish   one program a row: the K-th largest key two bits at a time, then the winners in order
+    finish   one program a row: the K-th largest key, two bits a round within its bin, then the winners in order
 
 The bins only decide how much is left for `finish`; the result is exact whatever the sample looked like, as a bin is a
 monotone function of the key. Compaction keeps the order, so positions come out ascending and of equal scores the lower
@@ -72,7 +72,7 @@ def coarse_kernel(
 
 @triton.jit
 def compact_kernel(
-    SCORES, N, ACTIVE, HIST, RANGE, LIST_KEY, LIST_INDEX, LIST_LENGTH, stride_b, stride_h, k, chunks, width,
+    SCORES, N, ACTIVE, HIST, RANGE, LIST_KEY, LIST_INDEX, META, stride_b, stride_h, k, chunks, width,
     H: tl.constexpr, SIZE: tl.constexpr, BLOCK_C: tl.constexpr, ROUND: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
     """Keys and indices of one chunk's scores from the threshold's bin upwards, in order; grid (chunks, B * H)."""
@@ -104,8 +104,12 @@ def compact_kernel(
     from_here = tl.cumsum(whole, 0, reverse=True)
     threshold = tl.sum((from_here >= tl.minimum(k, n)).to(tl.int32), 0) - 1
     before = tl.sum(tl.where(bins >= threshold, earlier, 0), 0)
-    if c == 0:
-        tl.store(LIST_LENGTH + row, tl.sum(tl.where(bins >= threshold, whole, 0), 0))
+    if c == 0:  # how long the list is, and where the K-th largest key lies: base .. base + 2^bits - 1
+        inner = (threshold > 0) & (threshold < BINS - 1)
+        base = low + (threshold.to(tl.uint32) << shift)
+        tl.store(META + row * 3, tl.sum(tl.where(bins >= threshold, whole, 0), 0))
+        tl.store(META + row * 3 + 1, tl.where(inner, base, 0).to(tl.int32, bitcast=True))
+        tl.store(META + row * 3 + 2, tl.where(inner, shift.to(tl.int32), 32))
 
     keep = (i < n) & (bin_of(key, low, shift) >= threshold)
     kept = keep.to(tl.int32)
@@ -115,18 +119,17 @@ def compact_kernel(
 
 
 @triton.jit
-def load_keys(LIST, at, length):
-    """Listed keys; entries past the length get key 0 and are masked by the caller where 0 could count."""
-    return tl.load(LIST + at, mask=at < length, other=0).to(tl.uint32, bitcast=True)
+def load_keys(LIST, at, length, base):
+    """Listed keys less base (none is below it); entries past the length are masked by the caller."""
+    return tl.load(LIST + at, mask=at < length, other=0).to(tl.uint32, bitcast=True) - base
 
 
 @triton.jit
-def counts_from(key, valid, value, shift):
-    """How many keys reach value + 1, 2, 3 << shift: three counts packed into one int64, 21 bits each."""
-    one = tl.full([], 1, tl.uint32) << shift
-    first = (valid & (key >= (value | one))).to(tl.int64)
-    second = (valid & (key >= (value | (one * 2)))).to(tl.int64)
-    third = (valid & (key >= (value | (one * 3)))).to(tl.int64)
+def counts_from(key, valid, value, step):
+    """How many keys reach value + 1, 2, 3 steps: three counts packed into one int64, 21 bits each."""
+    first = (valid & (key >= value + step)).to(tl.int64)
+    second = (valid & (key >= value + step * 2)).to(tl.int64)
+    third = (valid & (key >= value + step * 3)).to(tl.int64)
     return tl.sum(first + (second << 21) + (third << 42), 0)
 
 
@@ -153,10 +156,10 @@ def emit(OUT, index, key, valid, value, above, same, equals, first):
 
 @triton.jit
 def finish_kernel(
-    N, ACTIVE, LIST_KEY, LIST_INDEX, LIST_LENGTH, OUT, k, width, first,
+    N, ACTIVE, LIST_KEY, LIST_INDEX, META, OUT, k, width, first,
     H: tl.constexpr, TILE: tl.constexpr, HAS_ACTIVE: tl.constexpr, CHAIN: tl.constexpr,
 ):  # fmt: skip
-    """The min(K, n)-th largest key v of one row's list, then all keys > v and the first equals, in order; grid (B * H,)."""
+    """v = min(K, n)-th largest of one row's list, then all keys > v and the first equals, in order; grid (B * H,)."""
     after_previous(CHAIN)
     row = tl.program_id(0)
     b = row // H
@@ -171,33 +174,37 @@ def finish_kernel(
         tl.store(out + start + i, tl.full([TILE], -1, tl.int32), mask=start + i < k)
     if n == 0:
         return
-    length = tl.load(LIST_LENGTH + row)
+    length = tl.load(META + row * 3)
+    base = tl.load(META + row * 3 + 1).to(tl.uint32, bitcast=True)
+    rounds = (tl.load(META + row * 3 + 2) + 1) // 2
+    step = tl.full([], 1, tl.uint32) << ((2 * rounds).to(tl.uint32) - 2)
+    value = tl.full([], 0, tl.uint32)
     keys = LIST_KEY + row.to(tl.int64) * width
     indices = LIST_INDEX + row.to(tl.int64) * width
-    value = tl.full([], 0, tl.uint32)
-    shift = tl.full([], 32, tl.uint32)
     if length <= TILE:  # the usual case: the list stays in registers
-        key = load_keys(keys, i, length)
+        key = load_keys(keys, i, length, base)
         index = tl.load(indices + i, mask=i < length, other=0)
-        for _ in range(0, 16):
-            shift -= 2
-            value = value | (next_digit(counts_from(key, i < length, value, shift), wanted) << shift)
+        for _ in range(0, rounds):
+            value += next_digit(counts_from(key, i < length, value, step), wanted) * step
+            step = step >> 2
         equals = wanted - tl.sum(((i < length) & (key > value)).to(tl.int32), 0)
         emit(out, index, key, i < length, value, 0, 0, equals, first)
     else:  # many scores share the threshold's bin: the same, tile by tile
-        for _ in range(0, 16):
-            shift -= 2
+        for _ in range(0, rounds):
             packed = tl.full([], 0, tl.int64)
             for start in range(0, length, TILE):
-                packed += counts_from(load_keys(keys, start + i, length), start + i < length, value, shift)
-            value = value | (next_digit(packed, wanted) << shift)
+                packed += counts_from(load_keys(keys, start + i, length, base), start + i < length, value, step)
+            value += next_digit(packed, wanted) * step
+            step = step >> 2
         greater = tl.full([], 0, tl.int32)
         for start in range(0, length, TILE):
-            greater += tl.sum(((start + i < length) & (load_keys(keys, start + i, length) > value)).to(tl.int32), 0)
+            greater += tl.sum(
+                ((start + i < length) & (load_keys(keys, start + i, length, base) > value)).to(tl.int32), 0
+            )
         above = tl.full([], 0, tl.int32)
         same = tl.full([], 0, tl.int32)
         for start in range(0, length, TILE):
-            key = load_keys(keys, start + i, length)
+            key = load_keys(keys, start + i, length, base)
             index = tl.load(indices + start + i, mask=start + i < length, other=0)
             above, same = emit(out, index, key, start + i < length, value, above, same, wanted - greater, first)
 
@@ -208,7 +215,7 @@ def run(scores, n_candidates, k, *, first, active, out) -> None:
     rows, chunks = batch * heads, triton.cdiv(width, CHUNK)
     i32 = {"dtype": torch.int32, "device": scores.device}
     hist = torch.empty((rows, chunks, BINS.value), **i32)
-    key_range, length = torch.empty((rows, 2), **i32), torch.empty((rows,), **i32)
+    key_range, meta = torch.empty((rows, 2), **i32), torch.empty((rows, 3), **i32)
     list_key, list_index = torch.empty((2, rows, width), **i32)
     flags = n_candidates if active is None else active
     common = {"H": heads, "HAS_ACTIVE": active is not None}
@@ -219,10 +226,10 @@ def run(scores, n_candidates, k, *, first, active, out) -> None:
         SIZE=CHUNK, SAMPLE=1024, ROUND=load_granularity(scores), num_warps=8, **common, **begin,
     )  # fmt: skip
     compact_kernel[(chunks, rows)](
-        scores, n_candidates, flags, hist, key_range, list_key, list_index, length, *scores.stride()[:2], k, chunks, width,
+        scores, n_candidates, flags, hist, key_range, list_key, list_index, meta, *scores.stride()[:2], k, chunks, width,
         SIZE=CHUNK, BLOCK_C=min(32, triton.next_power_of_2(chunks)), ROUND=load_granularity(scores), num_warps=8, **common, **follow,
     )  # fmt: skip
     finish_kernel[(rows,)](
-        n_candidates, flags, list_key, list_index, length, out, k, width, first,
+        n_candidates, flags, list_key, list_index, meta, out, k, width, first,
         TILE=tile, num_warps=min(max(tile // 256, 4), 32), **common, **follow,
     )  # fmt: skip

@@ -96,6 +96,9 @@ export function classOf(position, step, memory, picked) {
 
 const TINTS = [0, CLASS.sparse << 8, CLASS.half << 8, CLASS.selected << 8];
 
+/** One letter for why a step is slow. */
+export const MARKS = { first: '1', sentence: 'S', t_max: 'T', period: 'P', random: 'R', drift: 'D', nothing_to_select: 'N' };
+
 /** A step's route in words. */
 export function routeOf(run, step) {
   if (run.slow[step]) return `slow (${run.reason[step].replaceAll('_', ' ')})`;
@@ -303,4 +306,24 @@ export function findTokens(texts, needle) {
     found.push([refreshAt(starts, at), refreshAt(starts, at + wanted.length - 1) + 1]);
   }
   return found;
+}
+
+/** How full each of n pixel columns is with values over [first, last): the largest value of each, NaN where there is none. */
+export function columnMax(values, origin, first, last, n) {
+  const out = new Float32Array(n).fill(NaN), scale = n / (last - first);
+  for (let p = Math.max(first, origin); p < Math.min(last, origin + values.length); p++) {
+    const v = values[p - origin], from = Math.floor((p - first) * scale), to = Math.max(from + 1, Math.floor((p + 1 - first) * scale));
+    for (let x = from; x < to && x < n; x++) if (!(out[x] >= v)) out[x] = v;
+  }
+  return out;
+}
+
+/** Bits of the flags of positions in each pixel column. */
+export function columnBits(flags, origin, first, last, n) {
+  const out = new Uint8Array(n), scale = n / (last - first);
+  for (let p = Math.max(first, origin); p < Math.min(last, origin + flags.length); p++) {
+    const from = Math.floor((p - first) * scale), to = Math.max(from + 1, Math.floor((p + 1 - first) * scale));
+    for (let x = from; x < to && x < n; x++) out[x] |= flags[p - origin];
+  }
+  return out;
 }

@@ -1,8 +1,8 @@
 // The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
-import { CLASS, CLASS_NAMES, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, routeOf, shown, weightOf, wrap } from './core.mjs';
+import { CLASS, CLASS_NAMES, MARKS, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, routeOf, shown, weightOf, wrap } from './core.mjs';
 import { choose, cursorKeys, data, h, headName, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
 
-const LINE = 26, MARKS = { first: '1', sentence: 'S', t_max: 'T', period: 'P', random: 'R', drift: 'D', nothing_to_select: 'N' };
+const LINE = 26;
 
 /** A virtual list of wrapped tokens [first, last): only visible lines are in the page. paint(span, i) dresses a token. */
 function tokenPane(parent, label, texts, first, last, paint) {

@@ -1,0 +1,112 @@
+// Layer × KV head: a cell a head, coloured by a metric; click to look at it.
+import { figure, mix, rgb, typed } from './core.mjs';
+import { FONT, canvas, h, headName, hubOf, listener, panel, theme, tooltip } from './ui.mjs';
+
+const STOPS = ['#440154', '#3b528b', '#21918c', '#5ec962', '#fde725'].map(rgb); // viridis: even in lightness, safe for the colour-blind
+
+/** Colour of t in [0, 1]. */
+function viridis(t) {
+  const x = Math.max(0, Math.min(1, t)) * (STOPS.length - 1), i = Math.min(STOPS.length - 2, Math.floor(x));
+  return `rgb(${mix(STOPS[i], STOPS[i + 1], x - i)})`;
+}
+
+async function render({ model, el }) {
+  const hub = await hubOf(model), parts = panel(el, 'heads', 'Heads'), events = listener(hub);
+  const facts = hub.get('facts'), kinds = model.get('layer_kinds'), heads = facts.kv_heads, layers = kinds.length;
+  const metrics = model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) }));
+  const chosen = () => metrics.find((m) => m.name === model.get('metric')) ?? metrics[0];
+  const cell = Math.max(12, Math.min(18, Math.floor(150 / heads))), height = 18 + heads * cell + 32;
+  const box = h('div', { class: 'sfi-canvas' });
+  parts.body.append(box);
+  const look = theme(el, () => view?.redraw());
+  const tip = tooltip(box);
+  const view = canvas(box, height, 'Heads: layers from left to right, KV heads from top to bottom; arrow keys choose', draw);
+  const area = (w) => ({ left: 62, top: 6, width: w - 76, height: heads * cell });
+  const span = (m) => {
+    let low = Infinity, high = -Infinity;
+    for (const v of m.values) if (v === v) { low = Math.min(low, v); high = Math.max(high, v); }
+    return [low, high > low ? high : low + 1];
+  };
+  function draw(context, w) {
+    const colours = look.colours, a = area(w), step = a.width / layers, m = chosen();
+    const [low, high] = m ? span(m) : [0, 1];
+    context.font = FONT; context.textBaseline = 'middle'; context.textAlign = 'right';
+    for (let head = 0; head < heads; head++) {
+      context.fillStyle = colours.faint;
+      context.fillText(`KV ${head}`, a.left - 7, a.top + (head + 0.5) * cell);
+      for (let l = 0; l < layers; l++) {
+        const v = m ? m.values[l * heads + head] : NaN;
+        context.fillStyle = kinds[l] === 'full' && v === v ? viridis((v - low) / (high - low)) : colours.band;
+        context.fillRect(a.left + l * step + 0.5, a.top + head * cell + 0.5, Math.max(1, step - 1), cell - 1);
+      }
+    }
+    const layer = hub.get('layer'), head = hub.get('kv_head');
+    context.strokeStyle = colours.cursor; context.lineWidth = 2;
+    context.strokeRect(a.left + layer * step, a.top + (head < 0 ? 0 : head * cell), step, head < 0 ? heads * cell : cell);
+    context.lineWidth = 1;
+    context.textAlign = 'center'; context.textBaseline = 'top';
+    const every = Math.ceil(26 / step);
+    for (let l = 0; l < layers; l++) {
+      if (l % every && l !== layer) continue;
+      if (l !== layer && Math.abs(l - layer) * step < 20) continue;
+      context.fillStyle = l === layer ? colours.text : colours.faint;
+      context.fillText(String(l), a.left + (l + 0.5) * step, a.top + a.height + 4);
+    }
+    context.fillStyle = colours.slow;
+    for (const l of facts.qk_layers) context.fillRect(a.left + (l + 0.5) * step - 2, a.top - 5, 4, 3);
+    context.fillStyle = colours.text;
+    context.fillText('layer', a.left + a.width / 2, a.top + a.height + 18);
+  }
+  const locate = (e) => {
+    const r = view.el.getBoundingClientRect(), a = area(r.width), x = e.clientX - r.left, y = e.clientY - r.top;
+    return { x, y, layer: Math.floor(((x - a.left) * layers) / a.width), head: Math.floor((y - a.top) / cell), inside: x >= a.left && x < a.left + a.width && y >= a.top && y < a.top + a.height };
+  };
+  function pick(layer, head) {
+    if (!facts.layers.includes(layer)) return;
+    const same = hub.get('layer') === layer && hub.get('kv_head') === head;
+    hub.set('layer', layer);
+    hub.set('kv_head', same ? -1 : head);
+    hub.save_changes();
+  }
+  view.el.addEventListener('click', (e) => { const at = locate(e); if (at.inside) pick(at.layer, at.head); });
+  view.el.addEventListener('pointermove', (e) => {
+    const at = locate(e), m = chosen();
+    if (!at.inside) { tip.hide(); return; }
+    const v = m?.values[at.layer * heads + at.head];
+    const what = kinds[at.layer] !== 'full' ? `${kinds[at.layer]} window: never made sparse` : v === v ? `${m.title} ${figure(v)} (${m.kind})` : 'not recorded';
+    tip.show(at.x, at.y, h('b', {}, `layer ${at.layer}, ${headName(at.head)}`), h('br'), what, h('br'), facts.qk_layers.includes(at.layer) ? 'queries and keys kept: other settings can be tried' : 'support only');
+  });
+  view.el.addEventListener('pointerleave', () => tip.hide());
+  view.el.addEventListener('keydown', (e) => {
+    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
+    if (!move) return;
+    e.preventDefault();
+    const at = facts.layers.indexOf(hub.get('layer'));
+    const layer = facts.layers[Math.max(0, Math.min(facts.layers.length - 1, at + move[0]))];
+    hub.set('layer', layer);
+    hub.set('kv_head', Math.max(-1, Math.min(heads - 1, hub.get('kv_head') + move[1])));
+    hub.save_changes();
+  });
+  const low = h('span'), high = h('span');
+  parts.legend.append(low, h('i', { class: 'sfi-swatch sfi-viridis' }), high, h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch qk' }), 'layers with queries and keys'),
+    h('span', { class: 'sfi-hint' }, 'click a head to look at it, again for the mean of its layer'));
+  const select = h('select', { 'aria-label': 'Metric of the heads' }, ...metrics.map((m) => h('option', { value: m.name }, m.title)));
+  select.addEventListener('change', () => { model.set('metric', select.value); model.save_changes(); });
+  parts.tools.append(h('label', {}, 'colour ', select));
+  const say = () => {
+    const m = chosen();
+    if (!m) { parts.statement.textContent = 'no refresh was recorded, so there is nothing to compare'; return; }
+    select.value = m.name;
+    const [a, b] = span(m), layer = hub.get('layer'), head = hub.get('kv_head');
+    low.textContent = figure(a); high.textContent = figure(b);
+    select.title = m.meaning;
+    const own = head < 0 ? Array.from({ length: heads }, (_, i) => m.values[layer * heads + i]).reduce((x, y) => x + y, 0) / heads : m.values[layer * heads + head];
+    parts.statement.textContent = `${m.title}: ${m.meaning} · layer ${layer}, ${headName(head)}: ${own === own ? figure(own) : 'none'} (${m.kind})`;
+  };
+  model.on('change:metric', () => { say(); view.redraw(); });
+  events.on(['layer', 'kv_head'], () => { say(); view.redraw(); });
+  say();
+  view.redraw();
+  return () => { events.stop(); look.stop(); view.stop(); };
+}
+export default { render };
