@@ -4,17 +4,18 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-for room in ("compat", "sentences", "selector"):  # tiny_models, sentence_tokenizers, selector_reference serve other rooms
+# tiny_models, sentence_tokenizers and selector_reference serve other rooms too
+for room in ("compat", "sentences", "selector"):
     if str(_HERE / room) not in sys.path:
         sys.path.insert(0, str(_HERE / room))
 
 import pytest
 import torch
-from sentence_tokenizers import CORPUS, byte_level
-from tiny_models import tiny_model
 
+from sentence_tokenizers import CORPUS, byte_level
 from sfi_lab.lab import Lab, load
 from sfi_lab.loading import Loaded, ModelSpec
+from tiny_models import tiny_model
 
 torch.set_num_threads(1)
 
@@ -30,7 +31,9 @@ def make_lab(name: str = "llama", implementation: str = "sdpa", tokenizer=None, 
     fields = {"vocab_size": len(tokenizer), "max_position_embeddings": 512, "eos_token_id": 0, "bos_token_id": None}
     model = tiny_model(name, implementation, **{**fields, **over})
     tokenizer.chat_template = CHAT_TEMPLATE
-    return Lab(Loaded("tiny", "memory", model, tokenizer, ModelSpec.from_model(model), torch.device("cpu"), model.dtype))
+    return Lab(
+        Loaded("tiny", "memory", model, tokenizer, ModelSpec.from_model(model), torch.device("cpu"), model.dtype)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,21 @@ import pytest
 import sfi_lab
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = {"sfi_lab": ROOT / "sfi_lab", "sfi_kernels": ROOT / "kernels" / "sfi_kernels", "sfi_widgets": ROOT / "widgets" / "sfi_widgets"}
-TOP_ROOMS = {"figures", "cli", "bench", "studies", "runtime", "methods", "tasks", "evaluate"}  # above or beside the core
+PACKAGES = {
+    "sfi_lab": ROOT / "sfi_lab",
+    "sfi_kernels": ROOT / "kernels" / "sfi_kernels",
+    "sfi_widgets": ROOT / "widgets" / "sfi_widgets",
+}
+TOP_ROOMS = {
+    "figures",
+    "cli",
+    "bench",
+    "studies",
+    "runtime",
+    "methods",
+    "tasks",
+    "evaluate",
+}  # above or beside the core
 
 
 def modules(package):
@@ -51,7 +64,17 @@ def test_the_core_never_imports_widgets_figures_or_the_command_line():
         if room(path) in TOP_ROOMS:
             continue
         for name in imports(path):
-            for above in ("sfi_widgets", "matplotlib", "plotly", "ipywidgets", "anywidget", "sfi_lab.figures", "sfi_lab.cli", "sfi_lab.bench", "sfi_lab.studies"):
+            for above in (
+                "sfi_widgets",
+                "matplotlib",
+                "plotly",
+                "ipywidgets",
+                "anywidget",
+                "sfi_lab.figures",
+                "sfi_lab.cli",
+                "sfi_lab.bench",
+                "sfi_lab.studies",
+            ):
                 assert name != above, f"{path} imports {name}"
                 assert not name.startswith(above + "."), f"{path} imports {name}"
 
@@ -72,16 +95,28 @@ def test_kernels_know_tensors_only():
 
 def test_viewers_need_no_model():
     """Analysis, trace and widgets read recordings: none of them reaches for the decoder or for transformers when imported."""
-    for package, rooms in (("sfi_lab", {"analysis", "trace", "selector", "settings", "trigger", "memory", "attention"}), ("sfi_widgets", None)):
+    for package, rooms in (
+        ("sfi_lab", {"analysis", "trace", "selector", "settings", "trigger", "memory", "attention"}),
+        ("sfi_widgets", None),
+    ):
         for path in modules(package):
             if rooms is not None and room(path) not in rooms:
                 continue
             for name in imports(path, lazily_too=False):
-                assert not name.startswith(("transformers", "sfi_lab.decoder", "sfi_lab.loading", "sfi_lab.lab", "sfi_lab.compat")), f"{path}: {name}"
+                assert not name.startswith(
+                    ("transformers", "sfi_lab.decoder", "sfi_lab.loading", "sfi_lab.lab", "sfi_lab.compat")
+                ), f"{path}: {name}"
 
 
 def test_the_selector_and_its_neighbours_do_not_know_the_rooms_above_them():
-    below = {"settings": set(), "selector": {"settings"}, "memory": set(), "attention": {"memory"}, "sentences": set(), "trigger": {"sentences", "settings"}}
+    below = {
+        "settings": set(),
+        "selector": {"settings"},
+        "memory": set(),
+        "attention": {"memory"},
+        "sentences": set(),
+        "trigger": {"sentences", "settings"},
+    }
     for path in modules("sfi_lab"):
         if room(path) not in below:
             continue
@@ -110,7 +145,9 @@ def test_transformers_finds_no_module_named_kernels_here():
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_files_stay_small(package):
-    sizes = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(package)}
+    sizes = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(package)
+    }
     long = {name: lines for name, lines in sizes.items() if lines > 400}
     assert not long, f"more than 400 lines: {long}"
 
@@ -118,7 +155,9 @@ def test_files_stay_small(package):
 def test_every_package_says_what_it_is():
     for package in PACKAGES:
         for path in modules(package):
-            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{path.relative_to(ROOT)} has no docstring"
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), (
+                f"{path.relative_to(ROOT)} has no docstring"
+            )
 
 
 def test_public_names_import():
@@ -127,7 +166,19 @@ def test_public_names_import():
     assert set(sfi_lab.__all__) <= set(dir(sfi_lab))
     with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
         _ = sfi_lab.nonesuch
-    for name in ("analysis", "attention", "compat", "decoder", "loading", "memory", "selector", "sentences", "settings", "trace", "trigger"):
+    for name in (
+        "analysis",
+        "attention",
+        "compat",
+        "decoder",
+        "loading",
+        "memory",
+        "selector",
+        "sentences",
+        "settings",
+        "trace",
+        "trigger",
+    ):
         package = __import__(f"sfi_lab.{name}", fromlist=["*"])
         for public in getattr(package, "__all__", ()):
             assert hasattr(package, public), f"sfi_lab.{name}.{public}"
@@ -145,9 +196,22 @@ def wheel(tmp_path_factory):
     import shutil
 
     copy, out = tmp_path_factory.mktemp("source") / "copy", tmp_path_factory.mktemp("wheel")
-    skip = shutil.ignore_patterns(".*", "build", "tests", "notebooks", "data", "*.egg-info", "__pycache__", "docs", "node_modules")
+    skip = shutil.ignore_patterns(
+        ".*", "build", "tests", "notebooks", "data", "*.egg-info", "__pycache__", "docs", "node_modules"
+    )
     shutil.copytree(ROOT, copy, ignore=skip)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out), str(copy)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(out),
+        str(copy),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return zipfile.ZipFile(next(out.glob("*.whl")))

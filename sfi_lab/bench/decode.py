@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ class DecodeCase:
     slow_steps: int = 16
     device: str = "cuda"
     dtype: str = "bfloat16"
-    options: EngineOptions = EngineOptions()
+    options: EngineOptions = field(default_factory=EngineOptions)
 
 
 def measure(case: DecodeCase, sdpa: bool = True, without_overlap: bool = True) -> list[dict[str, Any]]:

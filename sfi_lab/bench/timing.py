@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ def each_ms(work: Callable[[], Any], device: torch.device, repeats: int, warm_up
         for _ in range(repeats):
             work()
             marks.append(time.perf_counter())
-        return [(b - a) * 1e3 for a, b in zip(marks, marks[1:], strict=False)]
+        return [(b - a) * 1e3 for a, b in itertools.pairwise(marks)]
     events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
     torch.cuda.synchronize(device)
     events[0].record()
@@ -32,7 +33,7 @@ def each_ms(work: Callable[[], Any], device: torch.device, repeats: int, warm_up
         work()
         event.record()
     torch.cuda.synchronize(device)
-    return [a.elapsed_time(b) for a, b in zip(events, events[1:], strict=False)]
+    return [a.elapsed_time(b) for a, b in itertools.pairwise(events)]
 
 
 def total_ms(work: Callable[[], Any], device: torch.device) -> float:

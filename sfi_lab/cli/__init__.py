@@ -7,6 +7,7 @@
 | `sfi-lab lab` | JupyterLab on the workbench notebook |
 | `sfi-lab doctor` | what is installed, which device, which kernels will run |
 | `sfi-lab bench overhead` | what the loop and the recording cost |
+| `sfi-lab bench decode`, `kernel`, `selector` | the engine and its kernels against their memory bounds |
 | `sfi-lab figures` | paper-style figures and tables from traces and results |
 """
 

@@ -67,22 +67,25 @@ def findings() -> dict[str, str]:
 def _device() -> dict[str, str]:
     import torch
 
-    if not torch.cuda.is_available():
-        return {
-            "device": "cpu",
-            "decode path": "reference (plain torch): there is no CUDA device",
-            "kernels": "Triton's interpreter in tests only"
-            if importlib.util.find_spec("triton")
-            else "reference only: triton is missing",
-        }
-    name = torch.cuda.get_device_name()
-    if importlib.util.find_spec("triton") is None:
-        return {
-            "device": name,
-            "decode path": "reference (plain torch): triton is missing",
-            "kernels": "reference only",
-        }
-    return {"device": name, "decode path": "reference (plain torch)", "kernels": "Triton, compiled"}
+    from sfi_lab.runtime.choice import why_not_here
+    from sfi_lab.runtime.weights import FAMILIES
+
+    cuda = torch.cuda.is_available()
+    name = torch.cuda.get_device_name() if cuda else "cpu"
+    why = why_not_here(torch.device("cuda" if cuda else "cpu"))
+    if why is not None:
+        has_triton = importlib.util.find_spec("triton") is not None
+        kernels = "reference (plain torch)"
+        kernels += "; the Triton ones run in tests, in its interpreter" if has_triton else ": triton is missing"
+        return {"device": name, "decode path": f"reference loop (plain torch): {why}", "kernels": kernels}
+    free, total = torch.cuda.mem_get_info()
+    families = ", ".join(family.removesuffix("ForCausalLM") for family in FAMILIES)
+    return {
+        "device": f"{name}, {free / 1e9:.1f} of {total / 1e9:.1f} GB free",
+        "decode path": f"engine with captured steps ({families}: a layer in six launches; others: the model's own modules); "
+        "the reference loop where a run is recorded, layers keep windows of their own, or the trigger is drift",
+        "kernels": "Triton, compiled",
+    }
 
 
 def _default_model() -> str:

@@ -60,7 +60,12 @@ class Session:
         Takes the arguments of `stream`. progress: a bar on standard error; None shows it on a terminal only.
         """
         result, run = self._prepare(prompt, max_new_tokens, **options)
-        bar = tqdm(total=run.options.max_new_tokens, unit="tok", leave=False, disable=None if progress is None else not progress)
+        bar = tqdm(
+            total=run.options.max_new_tokens,
+            unit="tok",
+            leave=False,
+            disable=None if progress is None else not progress,
+        )
         try:
             with bar:
                 for step in run:

@@ -44,7 +44,9 @@ class TextStream:
         return self._decode(self._ids[self._context : self._shown]), self._decode(self._ids[self._context :])
 
     def _add(self, piece: str) -> None:
-        if piece:  # ids without text (special tokens) are no context for a tokenizer that treats a text's start differently
+        if (
+            piece
+        ):  # ids without text (special tokens) would be no context: some tokenizers treat a text's start differently
             self._context = self._shown
         self._shown = len(self._ids)
         if self.stopped:

@@ -10,6 +10,10 @@ from sfi_lab.figures.material import Material
 DECODE = ("config", "arm", "context", "batch", "refresh", "ms", "bound_ms", "tokens_per_second", "device")
 DECODE_COMMAND = "sfi-lab bench decode --config qwen3-4b --context 131072 --batch 6 --json"
 
+# kernel, one row an arm: share is that of the keys which the sparse arm reads (1 for the dense one), ms one launch
+KERNEL = ("arm", "share", "context", "batch", "ms", "device")
+KERNEL_COMMAND = "sfi-lab bench kernel --context 16384 --batch 16 --json"
+
 # timeline of a profiled step: microseconds since its start
 TIMELINE = ("stream", "stage", "layer", "start_us", "end_us")
 TIMELINE_COMMAND = "sfi-lab bench decode --config qwen3-0.6b --context 131072 --profile DIR"

@@ -87,7 +87,7 @@ def draw(found: list[ModelMaps]) -> Figure:
         line[0].set_ylabel(f"{_short(model.name)}\n{what}\nstep")
     for at in axes[-1][: len(rows[-1][0].layers)]:
         at.set_xlabel("cached position")
-    bar = figure.colorbar(image, ax=axes.ravel().tolist(), fraction=0.03, pad=0.01, aspect=40)
+    bar = figure.colorbar(image, ax=list(figure.axes), fraction=0.03, pad=0.01, aspect=40)
     bar.set_label("attention mass of a map's column")
     bar.outline.set_visible(False)
     return figure

@@ -15,7 +15,6 @@ NEEDS = "kernel benchmark rows"
 
 def table(material: Material) -> Table:
     rows = material.rows(KERNEL, "no kernel benchmark is there", KERNEL_COMMAND)
-    rows = rows.with_columns(pl.lit(None, pl.String).alias("device")) if "device" not in rows.columns else rows
     sparse = rows.filter(pl.col("arm").is_in(["sparse", "sfi"]))
     if not sparse.height:
         raise Missing("the kernel rows hold no sparse arm", KERNEL_COMMAND)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from sfi_kernels import DecodePlan, dense_decode, pack_memory, plan_step, select_scores, sparse_decode, top_k
 from torch import Tensor
 
+from sfi_kernels import DecodePlan, dense_decode, pack_memory, plan_step, select_scores, sparse_decode, top_k
 from sfi_lab.attention.decode import attention_logits
 from sfi_lab.runtime.memory_plan import RING
 from sfi_lab.runtime.paged import PagedCache
@@ -68,8 +68,8 @@ class StepAttention:
             # float16 for 16-bit models: logits need the digits that bfloat16 lacks, and never its range
             self._ring = [torch.zeros(shape, dtype=score, device=device) for _ in range(RING)]
             self._lse = [torch.zeros(shape[:3], device=device) for _ in range(RING)]
-        self.slow_programs: int | None = None  # pieces a KV head of a slow step's attention; None: enough to fill the device
         self.side = torch.cuda.Stream(device, priority=0) if overlap and device.type == "cuda" else None
+        self.slow_programs = _beside_selector(device, plan.kv_heads) if self.side else None
         self._free: list[Any] = []
         self._selector = {name: getattr(settings, name) for name in _SELECTOR_FIELDS}
 
@@ -187,3 +187,9 @@ class StepAttention:
         yield
         if self.lap:
             self.lap(layer, name, "end")
+
+
+def _beside_selector(device: torch.device, kv_heads: int) -> int:
+    """Pieces a KV head of a slow step's attention: two programs a multiprocessor, so that the selector finds room beside
+    them (36.5 ms a step with three, 35.1 with two, 43.6 with fewer; Qwen3-0.6B shape, batch 8, 131,072 positions, H200)."""
+    return max(1, 2 * torch.cuda.get_device_properties(device).multi_processor_count // kv_heads)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from sfi_kernels import write_cache
 from torch import Tensor
 
+from sfi_kernels import write_cache
 from sfi_lab.compat import KVCache
 from sfi_lab.runtime.memory_plan import MemoryPlan
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from sfi_lab.attention.arguments import AttentionArguments, read_arguments
 from sfi_lab.attention.decode import attention_logits, attention_weights
 from sfi_lab.attention.prefill import masked_attention
 from sfi_lab.compat import attention_function, call_model
+from sfi_lab.decoder.cache import SequenceCache
+from sfi_lab.errors import SfiError
 from sfi_lab.memory import recent_start
 from sfi_lab.selector import select
 from sfi_lab.sentences import SentenceTracker
@@ -27,13 +29,16 @@ from sfi_lab.settings import Settings
 from sfi_lab.studies.prefix import Prefix
 from sfi_lab.trigger.plan import Planner, StepPlan
 
+if TYPE_CHECKING:
+    from sfi_lab.lab import Lab
+
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
     """One layer as a reading rule sees it: n decode steps over T positions.
 
     logits float32 [H_kv, G, n, T] (later positions not masked); weights, their causal softmax, same shape; window
-    float32 [H_kv, G, W - 1, T] logits of the prompt's last queries, or None; norms float32 [H_kv, T]; lengths: cached
+    float32 [H_kv, G, w, T] logits of the prompt's last queries, or None; norms float32 [H_kv, T]; lengths: cached
     positions at each step.
     """
 
@@ -150,17 +155,42 @@ def plan_steps(prefix: Prefix, tokens: Sequence[int], settings: Settings) -> lis
     return plans
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A prompt read to its end: cache, logits [V] of its last position, its last queries by layer [H_q, w, D]."""
+
+    cache: SequenceCache
+    logits: Tensor
+    window: dict[int, Tensor]
+
+
+def _read(prefix: Prefix) -> _Read:
+    """Reads a prompt's last positions, once for all passes over it."""
+    if prefix.read is None:
+        cache, function = prefix.cache.copy(), _Attention(prefix.lab, 0, None, {})
+        logits = _forward(prefix.lab, function, cache, prefix.rest, 1)[0]
+        prefix.read = _Read(cache, logits, function.queries)
+    return prefix.read
+
+
+def _forward(lab: Lab, function: _Attention, cache: SequenceCache, ids: Sequence[int], keep: int) -> Tensor:
+    """Logits float32 [keep, V] of the last positions; the cache takes the new ones in."""
+    first = cache.length()
+    with torch.inference_mode(), attention_function(lab.model, "sfi_forced", function):
+        at = torch.arange(first, first + len(ids), device=lab.device)[None]
+        return call_model(lab.model, torch.tensor([ids], device=lab.device), cache, at, keep)[0].float().cpu()
+
+
 def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) -> Forced:
     """Feeds `tokens[:-1]` after the prompt; `reading` None is dense attention, computed the same way."""
     lab, n = prefix.lab, len(tokens) - 1
-    cache, rest = prefix.cache.copy(), prefix.rest
-    function = _Attention(lab.spec.architecture, lab.spec.layer_kinds, len(rest), n, reading)
-    fed = [*rest, *tokens[:-1]]
-    with torch.inference_mode(), attention_function(lab.model, "sfi_forced", function):
-        ids = torch.tensor([fed], device=lab.device)
-        first = cache.length()
-        at = torch.arange(first, first + len(fed), device=lab.device)[None]
-        logits = call_model(lab.model, ids, cache, at, logits_to_keep=n + 1)[0].float().cpu()
+    if n < 1:
+        raise SfiError(
+            "a teacher-forced pass needs two tokens at least: one that the prompt predicts, one that a step does"
+        )
+    prompt = _read(prefix)
+    function = _Attention(lab, n, reading, prompt.window)
+    logits = torch.cat([prompt.logits[None], _forward(lab, function, prompt.cache.copy(), tokens[:-1], n)])
     lengths = np.arange(len(prefix.ids) + 1, len(prefix.ids) + n + 1)
     if not function.kept:
         whole = np.ones((n, 1), np.float32)
@@ -169,47 +199,52 @@ def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) 
 
 
 class _Attention:
-    """The attention function of one pass: prompt rows dense and causal, decode rows by the reading rule."""
+    """The attention function of one pass: dense and causal without a reading rule, else each step's row by the rule."""
 
-    def __init__(self, model: str, kinds: Sequence[str], prompt_rows: int, n: int, reading: Reading | None) -> None:
-        self.kinds = kinds
-        self.model, self.rows, self.n, self.reading = model, prompt_rows, n, reading
+    def __init__(self, lab: Lab, n: int, reading: Reading | None, window: dict[int, Tensor]) -> None:
+        self.model, self.kinds, self.n = lab.spec.architecture, lab.spec.layer_kinds, n
+        self.reading, self.window = reading, window
+        self.queries: dict[int, Tensor] = {}
         self.kept: list[np.ndarray] = []
         self.keys_read: list[np.ndarray] = []
 
     def __call__(
         self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask=None, scaling=None, **extra: Any
     ):
+        """The signature of transformers' attention functions."""
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
-        q, k, v = query[0], key[0], value[0]
-        own_window = self.kinds[module.layer_idx] != "full"  # these layers never become sparse
-        mask = None if attention_mask is None else attention_mask[0, 0, :, : k.shape[1]]
-        if self.reading is None or own_window:
+        q, k, v, layer = query[0], key[0], value[0], module.layer_idx
+        if self.reading is None or self.kinds[layer] != "full":  # layers with a window of their own never become sparse
+            self.queries[layer] = q
+            mask = None if attention_mask is None else attention_mask[0, 0, :, : k.shape[1]]
             out = masked_attention(q, k, v, mask, arguments.scaling, arguments.softcap, arguments.sink_logits)
-            return out.transpose(0, 1)[None].contiguous(), None
-        w = self.rows
-        prompt = masked_attention(q[:, :w], k[:, : k.shape[1] - self.n], v[:, : k.shape[1] - self.n], None if mask is None else mask[:w, : k.shape[1] - self.n],
-                                  arguments.scaling, arguments.softcap, arguments.sink_logits)  # fmt: skip
-        steps = self._steps(module.layer_idx, q, k, v, arguments)
-        return torch.cat([prompt, steps], dim=1).transpose(0, 1)[None].contiguous(), None
+        else:
+            out = self._steps(layer, q, k, v, arguments)
+        return out.transpose(0, 1)[None].contiguous(), None
 
     def _steps(self, layer: int, q: Tensor, k: Tensor, v: Tensor, a: AttentionArguments) -> Tensor:
-        heads, (kv_heads, total, _) = q.shape[0], k.shape
-        group, n, w = heads // kv_heads, self.n, self.rows
-        logits = attention_logits(q.reshape(kv_heads, group * (w + n), -1), k, a.scaling, a.softcap).view(
-            kv_heads, group, w + n, total
-        )
-        window, logits = logits[:, :, :w], logits[:, :, w:]
+        heads, n, (kv_heads, total, _) = q.shape[0], self.n, k.shape
+        group = heads // kv_heads
+
+        def logits_of(rows: Tensor) -> Tensor:
+            flat = attention_logits(rows.reshape(kv_heads, -1, rows.shape[-1]), k, a.scaling, a.softcap)
+            return flat.view(kv_heads, group, -1, total)
+
+        logits, window = logits_of(q), self.window.get(layer)
         lengths = list(range(total - n + 1, total + 1))
         causal = torch.arange(total)[None] < torch.tensor(lengths)[:, None]
         sinks = None if a.sink_logits is None else a.sink_logits.view(kv_heads, group, 1).expand(-1, -1, n)
         weights = attention_weights(logits.masked_fill(~causal.to(logits.device), -torch.inf), sinks)
         view = LayerView(
-            layer, logits.cpu(), weights.cpu(), window.cpu() if w else None, k.float().norm(dim=-1).cpu(), lengths
+            layer,
+            logits.cpu(),
+            weights.cpu(),
+            None if window is None else logits_of(window).cpu(),
+            k.float().norm(dim=-1).cpu(),
+            lengths,
         )
         mask = self.reading.mask(view) & causal
         self.kept.append((view.weights * mask[:, None]).sum(-1).mean((0, 1)).numpy())
         self.keys_read.append(mask.sum(-1).float().mean(0).numpy())
-        mask = mask.to(logits.device)
-        read = attention_weights(logits.masked_fill(~mask[:, None], -torch.inf), sinks)
+        read = attention_weights(logits.masked_fill(~mask.to(logits.device)[:, None], -torch.inf), sinks)
         return torch.matmul(read.to(v.dtype), v[:, None]).reshape(heads, n, -1)

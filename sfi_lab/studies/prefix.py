@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class Prefix:
     lab: Lab
     ids: list[int]
     window: int = 64
+    read: Any = field(default=None, repr=False, compare=False)  # the prompt read to its end, kept by `forced_pass`
 
     @cached_property
     def cache(self) -> SequenceCache:

@@ -19,7 +19,17 @@ from sfi_lab.trace.parts import parts
 from sfi_lab.trace.schema import FORMAT, OPTIONAL, SCHEMA_VERSION, TABLES
 
 # what viewers rely on; a folder whose meta.json lacks one of these is no trace of ours
-_META = ("settings", "record", "finished", "stop_reason", "top", "support_layers", "qk_layers", "prompt_tokens", "model")
+_META = (
+    "settings",
+    "record",
+    "finished",
+    "stop_reason",
+    "top",
+    "support_layers",
+    "qk_layers",
+    "prompt_tokens",
+    "model",
+)
 
 
 class Trace:
@@ -227,7 +237,9 @@ class Trace:
                 have.add("part-00000")  # a run of one token: the prompt's forward has no support
             for number in range(int(steps[-1].stem.removeprefix("part-")) + 1):
                 if f"part-{number:05d}" not in have:
-                    raise SfiError(f"{self.path / table / f'part-{number:05d}.{suffix}'} is missing: the trace is incomplete")
+                    raise SfiError(
+                        f"{self.path / table / f'part-{number:05d}.{suffix}'} is missing: the trace is incomplete"
+                    )
 
     def _scan(self, table: str) -> pl.LazyFrame:
         files = parts(self.path, table)

@@ -18,6 +18,7 @@ _SELECTED_BYTES = 2.5  # a selected position in the selection table, packed
 _STEP_BYTES = 330  # a row of the steps table; its 30 columns come in parts of 32 rows
 _TOKEN_BYTES = 16  # a row of the tokens table
 
+
 @dataclass(frozen=True, slots=True)
 class RecordRequest:
     """How much of a run is kept.

@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from sentence_tokenizers import unigram
 
+from sentence_tokenizers import unigram
 from sfi_lab import LayerReplay, Settings, SfiError, Trace, whatif
 from sfi_lab.analysis import schedule
 from sfi_lab.selector import select
@@ -28,10 +28,10 @@ RUNS = {
 FORCED = "The river was high. Nobody crossed it that day; the ferry stayed.\n今天下雨。我们在家里读书。你呢？ Wait... what? Yes! Then the lamp went out."
 
 
-def record(lab, prose, settings, folder, short=False):
+def record(lab, prose, settings, folder, short=False, level="audit+qk"):
     ids = lab.tokenizer(prose)["input_ids"][: 12 if short else 60]
     forced = lab.tokenizer(FORCED)["input_ids"]
-    return lab.generate(ids, settings, force=forced, record="audit+qk", trace=folder, record_top=20).trace
+    return lab.generate(ids, settings, force=forced, record=level, trace=folder, record_top=20).trace
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,9 @@ def test_a_sentencepiece_models_schedule_is_replayed_from_its_pieces(lab_of, pro
     lab = lab_of(tokenizer=unigram())
     for fire_on in ("boundary", "next_sentence"):
         settings = BASE.with_(fire_on=fire_on)
-        assert whatif(record(lab, prose, settings, tmp_path / fire_on), settings, [0]).kind == "exact"
+        assert (
+            whatif(record(lab, prose, settings, tmp_path / fire_on, level="support+qk"), settings, [0]).kind == "exact"
+        )
 
 
 def test_a_trace_without_pieces_is_still_read(traces, tmp_path):
@@ -197,7 +199,7 @@ OTHER = {
 def test_a_changed_schedule_is_what_a_re_run_on_the_same_tokens_does(traces, tiny_lab, prose, tmp_path, name):
     s = BASE.with_(**OTHER[name])
     found = whatif(traces("sentence"), s, [1])
-    again = record(tiny_lab, prose, s, tmp_path / "again")
+    again = record(tiny_lab, prose, s, tmp_path / "again", level="support")
     want = again.steps.filter(pl.col("route") != "prefill")
     moved = want["refreshed"].to_list() != traces("sentence").steps["refreshed"].to_list()[1:]
     assert found.kind == ("proxy" if moved or name == "groups" else "exact")

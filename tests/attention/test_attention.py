@@ -68,12 +68,21 @@ def test_sparse_decode_is_masked_dense(kind, sink, k_selected, recent):
     generator = torch.Generator().manual_seed(3)
     candidates = range(sink, total - recent)
     selected = torch.stack(
-        [torch.randperm(len(candidates), generator=generator)[:k_selected].sort().values + sink for _ in range(kv_heads)]
+        [
+            torch.randperm(len(candidates), generator=generator)[:k_selected].sort().values + sink
+            for _ in range(kv_heads)
+        ]
     )
     packed = PackedMemory.pack(cache, sink, selected)
     start = total - recent
     out, weights = sparse_decode(
-        q.view(kv_heads, 3, -1), packed, k[:, start:], v[:, start:], 0.3, softcap, None if own is None else own.view(kv_heads, 3)
+        q.view(kv_heads, 3, -1),
+        packed,
+        k[:, start:],
+        v[:, start:],
+        0.3,
+        softcap,
+        None if own is None else own.view(kv_heads, 3),
     )
     assert weights.shape == (kv_heads, 3, sink + k_selected + recent)
     for head in range(kv_heads):
@@ -81,14 +90,21 @@ def test_sparse_decode_is_masked_dense(kind, sink, k_selected, recent):
         allowed[0, :sink] = allowed[0, start:] = True
         allowed[0, selected[head]] = True
         rows = slice(head * 3, head * 3 + 3)
-        want = literal(q[rows], k[head : head + 1], v[head : head + 1], allowed, 0.3, softcap, None if own is None else own[rows])
+        want = literal(
+            q[rows], k[head : head + 1], v[head : head + 1], allowed, 0.3, softcap, None if own is None else own[rows]
+        )
         torch.testing.assert_close(out[head].double(), want[:, 0], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("n", "total", "masked"),
-    [(300, 300, "none"), *itertools.product([5], [5], MASKS), *itertools.product([3], [9], MASKS), *itertools.product([1], [7], MASKS)],
+    [
+        (300, 300, "none"),
+        *itertools.product([5], [5], MASKS),
+        *itertools.product([3], [9], MASKS),
+        *itertools.product([1], [7], MASKS),
+    ],
 )
 def test_prompt_attention(kind, n, total, masked):
     softcap, with_sinks = KINDS[kind]
@@ -118,7 +134,16 @@ def test_known_arguments_are_honoured_and_harmless_ones_pass():
     assert read_arguments("M", 16, 0.7, {}).scaling == 0.7
 
 
-@pytest.mark.parametrize(("name", "value"), [("new_thing", 3), ("dropout", 0.1), ("position_bias", torch.zeros(1)), ("is_causal", False), ("output_attentions", True)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("new_thing", 3),
+        ("dropout", 0.1),
+        ("position_bias", torch.zeros(1)),
+        ("is_causal", False),
+        ("output_attentions", True),
+    ],
+)
 def test_other_arguments_are_refused_by_name(name, value):
     with pytest.raises(SfiError, match=f"ThatModel hands its attention the argument '{name}'"):
         read_arguments("ThatModel", 16, None, {name: value})

@@ -20,7 +20,9 @@ COMMAND = Path(sys.executable).with_name("sfi-lab")
 @pytest.fixture
 def prompt_file(tmp_path):
     path = tmp_path / "prompt.txt"
-    path.write_text("The river was high. 今天下雨。 Nobody crossed it that day, and the ferry stayed at its rope.", encoding="utf-8")
+    path.write_text(
+        "The river was high. 今天下雨。 Nobody crossed it that day, and the ferry stayed at its rope.", encoding="utf-8"
+    )
     return path
 
 
@@ -54,7 +56,9 @@ def test_json_is_one_object_and_nothing_else(prompt_file, on_tiny, tiny_lab, cap
     assert out.count("\n") == 1
     found = json.loads(out)
     assert set(found) >= KEYS
-    want = tiny_lab.generate(prompt_file.read_text(encoding="utf-8"), Settings.paper(k=5, recent=6, sink=2, t_max=4), 12)
+    want = tiny_lab.generate(
+        prompt_file.read_text(encoding="utf-8"), Settings.paper(k=5, recent=6, sink=2, t_max=4), 12
+    )
     assert found["text"] == want.text
     assert found["token_ids"] == want.token_ids
     assert found["prompt_tokens"] == want.prompt_tokens
@@ -70,7 +74,9 @@ def test_json_is_one_object_and_nothing_else(prompt_file, on_tiny, tiny_lab, cap
 def test_the_text_alone_goes_to_standard_output(prompt_file, on_tiny, tiny_lab, capsys):
     assert generate(prompt_file, *SPARSE) == 0
     out, err = capsys.readouterr()
-    want = tiny_lab.generate(prompt_file.read_text(encoding="utf-8"), Settings.paper(k=5, recent=6, sink=2, t_max=4), 12)
+    want = tiny_lab.generate(
+        prompt_file.read_text(encoding="utf-8"), Settings.paper(k=5, recent=6, sink=2, t_max=4), 12
+    )
     assert out == want.text + "\n"
     assert "of the keys read" in err
     assert "slow steps" in err
@@ -85,13 +91,30 @@ def test_options_reach_the_run(prompt_file, on_tiny, tiny_lab, capsys, tmp_path)
 
     dense = run("--preset", "dense")
     assert dense["keys_read_share"] == 1.0
-    drawn = [run("--sample-temperature", "1.5", "--sample-top-p", "0.9", "--seed", seed)["token_ids"] for seed in (1, 1, 2)]
+    drawn = [
+        run("--sample-temperature", "1.5", "--sample-top-p", "0.9", "--seed", seed)["token_ids"] for seed in (1, 1, 2)
+    ]
     assert drawn[0] == drawn[1] != drawn[2]
     stop = dense["text"][3:6]
-    assert run("--preset", "dense", "--stop", "never", "--stop", stop)["text"] == dense["text"][: dense["text"].index(stop)]
+    assert (
+        run("--preset", "dense", "--stop", "never", "--stop", stop)["text"]
+        == dense["text"][: dense["text"].index(stop)]
+    )
     chat = run("--chat", "--preset", "dense")
     assert chat["token_ids"] == tiny_lab.generate([{"role": "user", "content": text}], Settings.dense(), 12).token_ids
-    layers = run(*SPARSE, "--record", "audit+qk", "--record-layers", "0,2", "--qk-layers", "2", "--record-top", "3", "--trace", tmp_path / "t")
+    layers = run(
+        *SPARSE,
+        "--record",
+        "audit+qk",
+        "--record-layers",
+        "0,2",
+        "--qk-layers",
+        "2",
+        "--record-top",
+        "3",
+        "--trace",
+        tmp_path / "t",
+    )
     trace = Trace.open(layers["trace"])
     assert (trace.meta["record"], trace.layers, trace.qk_layers, trace.meta["top"]) == ("audit+qk", [0, 2], [2], 3)
 
@@ -205,7 +228,9 @@ def test_a_prompt_longer_than_the_context(tmp_path, on_tiny, capsys):
 def test_an_unknown_model(prompt_file, capsys):
     line = refused(capsys, "generate", "--prompt-file", prompt_file, "--model", "nonesuch")
     assert "Model 'nonesuch' is not known. Known names: smollm2-135m" in line
-    assert "Device 'abacus' is not known" in refused(capsys, "generate", "--prompt-file", prompt_file, "--device", "abacus")
+    assert "Device 'abacus' is not known" in refused(
+        capsys, "generate", "--prompt-file", prompt_file, "--device", "abacus"
+    )
 
 
 def test_an_interrupt_prints_what_was_made(prompt_file, on_tiny, tiny_lab, capsys):
@@ -262,7 +287,9 @@ def test_preset_then_file_then_single_fields(tmp_path):
 
 
 def test_trace_info(tiny_lab, prompt_file, tmp_path, capsys):
-    result = tiny_lab.generate(prompt_file.read_text(encoding="utf-8"), Settings(k=5, recent=6), 9, record="support", trace=tmp_path / "t")
+    result = tiny_lab.generate(
+        prompt_file.read_text(encoding="utf-8"), Settings(k=5, recent=6), 9, record="support", trace=tmp_path / "t"
+    )
     assert main(["trace", "info", str(tmp_path / "t"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == result.trace.info()
@@ -292,7 +319,11 @@ def test_lab_of_a_missing_notebook(capsys):
 
 
 def test_version_and_help(capsys):
-    for arguments, text in ((["--version"], "sfi-lab 0."), (["generate", "--help"], "--nms-radius"), (["--help"], "doctor")):
+    for arguments, text in (
+        (["--version"], "sfi-lab 0."),
+        (["generate", "--help"], "--nms-radius"),
+        (["--help"], "doctor"),
+    ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 0

@@ -4,9 +4,9 @@ Shares nothing with the library's decoder but the way into the model (`attention
 """
 
 import torch
+
 from plain_attention import ListCache
 from selector_reference import reference
-
 from sfi_lab.compat import attention_function, call_model
 
 
@@ -52,7 +52,8 @@ class LiteralSfi:
                 start = self.window_start.get(layer, start)
             everything = set(range(total))
             self.read[layer] = [
-                everything if dense else {*range(s.sink), *self.selected[layer][h], *range(start, total)} for h in range(kv_heads)
+                everything if dense else {*range(s.sink), *self.selected[layer][h], *range(start, total)}
+                for h in range(kv_heads)
             ]
             for h in range(heads):
                 allowed[h] = False

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from literal_decoder import literal_decode
 
+from literal_decoder import literal_decode
 from sfi_lab import Settings
 from sfi_lab.compat import call_model
 
@@ -31,7 +31,9 @@ def outputs_of(lab):
     seen, handles = {}, []
     for i, layer in enumerate(lab.model.model.layers):
         handles.append(
-            layer.self_attn.o_proj.register_forward_pre_hook(lambda _m, x, i=i: seen.__setitem__(i, x[0][0, -1].clone()))
+            layer.self_attn.o_proj.register_forward_pre_hook(
+                lambda _m, x, i=i: seen.__setitem__(i, x[0][0, -1].clone())
+            )
         )
     return seen, handles
 
@@ -69,12 +71,16 @@ def test_every_step_is_the_literal_decoders(tiny_lab, prompt_ids, name, length):
         plans.append(("slow" if slow else "fast", slow, dense))
     tokens, _, want = literal_decode(tiny_lab, ids, settings, plans)
     assert [row[0].route for row in rows[1:]] == [plan[0] for plan in plans]
-    for i, ((step, outputs, packed, keys_read), (logits, read, literal_outputs, selected)) in enumerate(zip(rows[1:], want, strict=True)):
+    for i, ((step, outputs, packed, keys_read), (logits, read, literal_outputs, selected)) in enumerate(
+        zip(rows[1:], want, strict=True)
+    ):
         where = f"decode step {i} ({step.route})"
         for layer in range(3):
             for head, positions in enumerate(packed[layer].tolist()):
                 assert positions[: settings.sink] == list(range(settings.sink)), where
-                assert set(positions[settings.sink :]) == selected[layer][head], f"{where}, layer {layer}, head {head}: selection"
+                assert set(positions[settings.sink :]) == selected[layer][head], (
+                    f"{where}, layer {layer}, head {head}: selection"
+                )
             error = (outputs[layer] - literal_outputs[layer].reshape(-1)).abs().max()
             assert error < 1e-5, f"{where}, layer {layer}: attention output off by {error:.1e}"
             assert keys_read[layer] == len(read[layer][0]), f"{where}, layer {layer}: keys read"
@@ -189,7 +195,12 @@ def test_a_fast_step_does_read_each_of_its_parts(tiny_lab, prompt_ids, part):
         if step.index == 1:
             for layer, cache in enumerate(session.state.cache.full):
                 packed = session.state.packed[layer]
-                target = {"sink": packed.v[:, 1], "selected": packed.v[:, SPARSE.sink + 3], "recent": cache.v[:, -4], "newest": cache.v[:, -1]}
+                target = {
+                    "sink": packed.v[:, 1],
+                    "selected": packed.v[:, SPARSE.sink + 3],
+                    "recent": cache.v[:, -4],
+                    "newest": cache.v[:, -1],
+                }
                 with torch.inference_mode():
                     target[part] += 2.0
     assert changed[2].route == "fast"

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from literal_decoder import literal_decode
-from tiny_models import WINDOW
 
+from literal_decoder import literal_decode
 from sfi_lab import Settings
+from tiny_models import WINDOW
 
 # architecture, fields -> layer kinds expected, whether sdpa can run it
 FAMILIES = {
@@ -51,7 +51,12 @@ def test_dense_tokens_are_those_of_generate(family_lab, ids, name):
     n = 3 * WINDOW
     prompt = torch.tensor([ids])
     own = lab.model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=n, do_sample=False, eos_token_id=None, pad_token_id=0
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=n,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
     )[0, len(ids) :].tolist()
     for settings in (Settings.dense(), SETTINGS.with_(k=500)):
         result = lab.generate(ids, settings, n, ignore_eos=True)

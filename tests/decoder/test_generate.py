@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 import torch
-from sentence_tokenizers import unigram
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
+from sentence_tokenizers import unigram
 from sfi_lab import Settings, SfiError
 from sfi_lab.decoder.streaming import TextStream
 
@@ -22,7 +22,10 @@ def test_text_ids_and_chat_are_prompts(tiny_lab):
     assert text.prompt_tokens == len(ids)
     chat = [{"role": "user", "content": PROMPT}]
     rendered = tiny_lab.tokenizer(f"<user>{PROMPT}<|end|><assistant>")["input_ids"]
-    assert tiny_lab.generate(chat, SPARSE, 12, ignore_eos=True).steps == tiny_lab.generate(rendered, SPARSE, 12, ignore_eos=True).steps
+    assert (
+        tiny_lab.generate(chat, SPARSE, 12, ignore_eos=True).steps
+        == tiny_lab.generate(rendered, SPARSE, 12, ignore_eos=True).steps
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,15 @@ def test_the_seed_decides(tiny_lab):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"top_k": 3}, {"top_k": 0, "top_p": 0.3}, {"top_k": 0, "min_p": 0.4}, {"temperature": 0.2, "top_k": 2}, {"top_k": 0, "typical_p": 0.2}], ids=str
+    "fields",
+    [
+        {"top_k": 3},
+        {"top_k": 0, "top_p": 0.3},
+        {"top_k": 0, "min_p": 0.4},
+        {"temperature": 0.2, "top_k": 2},
+        {"top_k": 0, "typical_p": 0.2},
+    ],
+    ids=str,
 )
 def test_draws_stay_in_the_support_of_transformers_own_warpers(tiny_lab, fields):
     """200 first tokens drawn; the support is what the model's own generate keeps finite."""
@@ -112,7 +123,9 @@ def test_draws_stay_in_the_support_of_transformers_own_warpers(tiny_lab, fields)
 
 
 def test_greedy_is_not_changed_by_a_models_sampling_defaults(tiny_lab, monkeypatch):
-    monkeypatch.setattr(tiny_lab.model, "generation_config", GenerationConfig(do_sample=True, temperature=9.0, eos_token_id=0))
+    monkeypatch.setattr(
+        tiny_lab.model, "generation_config", GenerationConfig(do_sample=True, temperature=9.0, eos_token_id=0)
+    )
     a, b = (tiny_lab.generate(PROMPT, SPARSE, 10, ignore_eos=True, seed=seed).token_ids for seed in (0, 1))
     assert a == b
 
@@ -211,7 +224,12 @@ def test_stop_strings_cut_where_they_begin_also_across_tokens(tiny_lab, offset):
     text = whole.text
     stop = text[9 + offset : 15 + offset]  # begins and ends anywhere inside tokens
     assert text.find(stop) == 9 + offset
-    for given in ({"stop": stop}, {"stop": ["never there", stop]}, {"stop_strings": stop}, {"stop_strings": [stop], "stop": "never there"}):
+    for given in (
+        {"stop": stop},
+        {"stop": ["never there", stop]},
+        {"stop_strings": stop},
+        {"stop_strings": [stop], "stop": "never there"},
+    ):
         streamed = []
         session = tiny_lab.session(SPARSE)
         for step in session.stream(PROMPT, 24, ignore_eos=True, **given):

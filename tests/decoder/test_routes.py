@@ -99,7 +99,8 @@ def test_fast_steps_read_a_constant_number_of_keys(tiny_lab, forced):
     result = run(tiny_lab, forced, BASE)
     assert {step.keys_read for step in result.steps[2:]} == {13.0}
     assert result.keys_read_share == pytest.approx(
-        (result.steps[1].keys_available + 13 * (len(result.steps) - 2)) / sum(s.keys_available for s in result.steps[1:])
+        (result.steps[1].keys_available + 13 * (len(result.steps) - 2))
+        / sum(s.keys_available for s in result.steps[1:])
     )
 
 

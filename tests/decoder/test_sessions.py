@@ -110,7 +110,11 @@ def test_a_bad_turn_leaves_the_conversation_as_it_was(tiny_lab, tmp_path):
     session = tiny_lab.session(Settings.dense())
     session.generate(PROMPT, 5, ignore_eos=True)
     ids, length = list(session.ids), session.state.length
-    for bad in ({"prompt": ""}, {"prompt": NEXT, "num_beams": 2}, {"prompt": NEXT, "record": "support", "trace_budget": 1, "trace": tmp_path / "x"}):
+    for bad in (
+        {"prompt": ""},
+        {"prompt": NEXT, "num_beams": 2},
+        {"prompt": NEXT, "record": "support", "trace_budget": 1, "trace": tmp_path / "x"},
+    ):
         with pytest.raises(SfiError):
             session.generate(**bad)
         assert (session.ids, session.state.length) == (ids, length)
@@ -142,7 +146,9 @@ def test_an_interrupt_keeps_what_was_made(tiny_lab, forward, record, tmp_path):
     # the audit's own forward counts too: from the second step on there are two a step
     CtrlC(tiny_lab, forward)
     result = session.generate(PROMPT, 20, ignore_eos=True, record=record, trace=tmp_path / "t")
-    made = {("off", 1): 0, ("off", 2): 1, ("off", 8): 7, ("audit+qk", 1): 0, ("audit+qk", 2): 1}.get((record, forward), 4)
+    made = {("off", 1): 0, ("off", 2): 1, ("off", 8): 7, ("audit+qk", 1): 0, ("audit+qk", 2): 1}.get(
+        (record, forward), 4
+    )
     assert result.stop_reason == "interrupted"
     assert result.steps == whole.steps[:made]
     assert result.text == tiny_lab.tokenizer.decode(result.token_ids)
@@ -215,8 +221,14 @@ def test_a_stream_that_was_never_started_holds_nothing(tiny_lab):
 
 def test_interleaved_streams_do_not_disturb_each_other(tiny_lab):
     other = SPARSE.with_(recent_mode="pinned", trigger="period", period=3)
-    alone = [list(tiny_lab.stream(PROMPT, SPARSE, 15, ignore_eos=True)), list(tiny_lab.stream(NEXT + PROMPT, other, 11, ignore_eos=True))]
-    a, b = tiny_lab.stream(PROMPT, SPARSE, 15, ignore_eos=True), tiny_lab.stream(NEXT + PROMPT, other, 11, ignore_eos=True)
+    alone = [
+        list(tiny_lab.stream(PROMPT, SPARSE, 15, ignore_eos=True)),
+        list(tiny_lab.stream(NEXT + PROMPT, other, 11, ignore_eos=True)),
+    ]
+    a, b = (
+        tiny_lab.stream(PROMPT, SPARSE, 15, ignore_eos=True),
+        tiny_lab.stream(NEXT + PROMPT, other, 11, ignore_eos=True),
+    )
     got = [[], []]
     for turn in "aabbabaabbbababbabbabaaaaaab":
         step = next(a if turn == "a" else b, None)
@@ -260,7 +272,9 @@ def test_the_owners_own_generate_during_a_stream_is_unaffected(tiny_lab, batch):
     mask[-1, :2] = 0 if batch == 2 else 1  # left padding
 
     def own():
-        return tiny_lab.model.generate(ids, attention_mask=mask, max_new_tokens=10, do_sample=False, eos_token_id=None, pad_token_id=0)
+        return tiny_lab.model.generate(
+            ids, attention_mask=mask, max_new_tokens=10, do_sample=False, eos_token_id=None, pad_token_id=0
+        )
 
     want = own()
     steps = list(tiny_lab.stream(PROMPT, SPARSE, 10, ignore_eos=True))

@@ -17,6 +17,7 @@ CASES = [
     ([200, 333], [1, 0], [0, [65, 1, 33]], [180, 331], 3, 1, 80, 16, F16, 7, 32),  # counts differ by head
     ([128, 0], [0, 1], [64, 0], [64, 0], 1, 8, 96, 64, BF16, 3, 64),  # tile-aligned borders, an empty sequence
     ([150], [0], [30], [150], 1, 7, 256, 16, F32, 2, 32),  # empty recent window
+    ([200, 150], [0, 0], [0, 20], [100, 140], 1, 4, 64, 16, F32, 6, 16),  # a tile a page, several pages a piece
     ([1023], [1], [0], [900], 1, 4, 64, 64, F32, 6, 64),  # a dense route alone
 ]
 
@@ -52,14 +53,17 @@ def test_sparse_matches_reference(case):
         packed_len=packed_len.int(), recent_start=start, route=route,
     )  # fmt: skip
     got_scores, got_lse = poisoned(batch, heads, group, width), poisoned(batch, heads, group)
-    for given in (None, plan):
+    asked = {"scores": got_scores, "score_lse": got_lse, "sink": sink}
+    for given, extra in ((None, {}), (plan, {}), (plan, asked)):
         got = sfi_kernels.sparse_decode(
             q, *cache, lengths, packed_k, packed_v, counts, start, route, scale, plan=given,
-            out=poisoned(*q.shape, dtype=dtype), scores=got_scores, score_lse=got_lse, sink=sink,
+            out=poisoned(*q.shape, dtype=dtype), **extra,
         )  # fmt: skip
-        assert_close(got, expected, TOLERANCE[dtype], "out")
-        assert_close(got_scores, scores, (3e-5, 3e-5), "scores (fast sequences must keep their poison)")
-        assert_close(got_lse, lse, (3e-5, 3e-5), "score_lse")
+        assert_close(
+            got, expected, TOLERANCE[dtype], f"out, {'own' if given is None else 'given'} plan, scores: {bool(extra)}"
+        )
+    assert_close(got_scores, scores, (3e-5, 3e-5), "scores (fast sequences must keep their poison)")
+    assert_close(got_lse, lse, (3e-5, 3e-5), "score_lse")
     assert int(plan.counters.abs().sum()) == 0, "counters must be zero between launches"
 
 

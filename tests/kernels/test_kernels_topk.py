@@ -50,10 +50,10 @@ def test_top_k_equals_the_stable_sort(case):
     scores = kinds(kind, len(sizes), heads, max(sizes) + 7)
     for b, n in enumerate(sizes):
         scores[b, :, n:] = float("inf")  # would win if it were read
-    got = sfi_kernels.top_k(
-        scores.to(DEVICE), ints(sizes), k, first=4, out=poisoned(len(sizes), heads, k, dtype=torch.int32)
-    )
+    room = poisoned(len(sizes) + 1, heads, k, dtype=torch.int32)
+    got = sfi_kernels.top_k(scores.to(DEVICE), ints(sizes), k, first=4, out=room[:-1])
     assert_equal(got, expected_top_k(scores, sizes, k, first=4), f"positions, {kind}")
+    assert_equal(room[-1], torch.full_like(room[-1], -77), "what lies behind the output")
 
 
 def test_top_k_in_chunks_of_chunks():

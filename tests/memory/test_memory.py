@@ -90,7 +90,8 @@ def test_packed_holds_sink_and_each_heads_own_selection(sink):
 
 
 @pytest.mark.parametrize(
-    ("length", "sink", "recent", "want"), [(100, 4, 16, 84), (10, 4, 16, 4), (3, 4, 16, 4), (20, 4, 16, 4), (21, 4, 16, 5), (5, 0, 1, 4)]
+    ("length", "sink", "recent", "want"),
+    [(100, 4, 16, 84), (10, 4, 16, 4), (3, 4, 16, 4), (20, 4, 16, 4), (21, 4, 16, 5), (5, 0, 1, 4)],
 )
 def test_the_window_starts_behind_the_sink(length, sink, recent, want):
     assert recent_start(length, sink, recent) == want

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from selector_reference import reference
 
+from selector_reference import reference
 from sfi_lab import Settings, SfiError
 from sfi_lab.selector import STAGES, choose, evidence_of, prior_of, select
 from sfi_lab.selector import equations as eq
@@ -14,8 +14,21 @@ SHAPES = [(1, 1, 1), (1, 1, 37), (2, 1, 5), (3, 7, 33), (2, 48, 3), (5, 3, 131),
 CASES = {
     "paper": Settings.paper(k=5),
     "released": Settings.released(k=4),
-    "sharp": Settings(k=7, alpha=0.9, gamma=2.0, beta=3.0, power=0.7, eta=2.0, norm_weight=0.3, position_weight=1.7, lam=0.4,
-                      nms_radius=2, nms_strength=1.5, exclusivity=1.2, temperature=0.3),  # fmt: skip
+    "sharp": Settings(
+        k=7,
+        alpha=0.9,
+        gamma=2.0,
+        beta=3.0,
+        power=0.7,
+        eta=2.0,
+        norm_weight=0.3,
+        position_weight=1.7,
+        lam=0.4,
+        nms_radius=2,
+        nms_strength=1.5,
+        exclusivity=1.2,
+        temperature=0.3,
+    ),
     "plain": Settings(k=3, alpha=1, lam=0.0, nms_strength=0, exclusivity=0, nms_radius=0),
     "free lambda": Settings(k=6, alpha=0.25, lam_clip=1.0, nms_radius=200),
 }
@@ -191,7 +204,9 @@ def test_lambda_modes():
     many, norms = inputs(2, 6, 30)
     one = many[:, :1]
     assert select(many, norms, Settings(lam=0.3)).lam.tolist() == pytest.approx([0.3, 0.3])
-    assert select(many, norms, Settings(lam=0.3, lam_clip=0.01)).lam.tolist() == pytest.approx([0.3, 0.3]), "a fixed λ isn't clipped"
+    assert select(many, norms, Settings(lam=0.3, lam_clip=0.01)).lam.tolist() == pytest.approx([0.3, 0.3]), (
+        "a fixed λ isn't clipped"
+    )
     pair = Settings(lam_clip=(0.35, 0.25))
     assert select(one, norms, pair).lam.tolist() == pytest.approx([0.35, 0.35])
     assert select(many, norms, pair).lam.tolist() == pytest.approx([0.25, 0.25])
@@ -215,7 +230,8 @@ def test_priors_hold_back_large_keys_and_new_candidates():
 
 
 @pytest.mark.parametrize(
-    ("logits", "norms"), [((2, 3, 0), (2, 0)), ((2, 5), (2, 5)), ((2, 3, 5), (2, 4)), ((2, 3, 5), (3, 5)), ((2, 3, 5), (2, 3, 5))]
+    ("logits", "norms"),
+    [((2, 3, 0), (2, 0)), ((2, 5), (2, 5)), ((2, 3, 5), (2, 4)), ((2, 3, 5), (3, 5)), ((2, 3, 5), (2, 3, 5))],
 )
 def test_shapes_that_do_not_fit_are_named(logits, norms):
     with pytest.raises(SfiError, match=r"logits \[H_kv, R, J\] and key_norms \[H_kv, J\]") as error:

@@ -93,7 +93,9 @@ WAYS = {
 
 @pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
 def test_unknown_fields_name_the_nearest(make):
-    with pytest.raises(SfiError, match=r"unknown setting 'tmax'; did you mean t_max\? Known settings: sink, recent, k,"):
+    with pytest.raises(
+        SfiError, match=r"unknown setting 'tmax'; did you mean t_max\? Known settings: sink, recent, k,"
+    ):
         make(tmax=3)
     with pytest.raises(SfiError, match=r"unknown setting 'zzz'\. Known settings: sink"):
         make(zzz=3)
@@ -113,7 +115,9 @@ RELEASED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("preset", "table"), [(Settings.paper(), PAPER), (Settings.released(), RELEASED)], ids=["paper", "released"])
+@pytest.mark.parametrize(
+    ("preset", "table"), [(Settings.paper(), PAPER), (Settings.released(), RELEASED)], ids=["paper", "released"]
+)
 def test_presets_are_the_published_ones(preset, table):
     got = {name: getattr(preset, name) for name in table}
     assert got == table
@@ -121,7 +125,17 @@ def test_presets_are_the_published_ones(preset, table):
 
 
 def test_the_released_values_fill_the_papers_gaps():
-    unprinted = ("alpha", "gamma", "beta", "power", "eta", "norm_weight", "position_weight", "temperature", "nms_radius")
+    unprinted = (
+        "alpha",
+        "gamma",
+        "beta",
+        "power",
+        "eta",
+        "norm_weight",
+        "position_weight",
+        "temperature",
+        "nms_radius",
+    )
     assert set(Settings.paper().diff(Settings.released())).isdisjoint(unprinted)
 
 

@@ -36,7 +36,9 @@ def test_columns_and_types_are_the_schemas(recorded, level):
     for table, schema in TABLES.items():
         frame = getattr(trace, table)
         frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-        assert dict(frame.schema) == {name: dtype() if isinstance(dtype, type) else dtype for name, dtype in schema.items()}, table
+        assert dict(frame.schema) == {
+            name: dtype() if isinstance(dtype, type) else dtype for name, dtype in schema.items()
+        }, table
         assert frame.height > 0, table
         assert len(list((trace.path / table).iterdir())) >= (1 if table == "selection" else 2), table
     assert isinstance(trace.support, pl.LazyFrame)
@@ -47,10 +49,20 @@ def test_the_meta_file_says_what_was_run(recorded, tiny_lab):
     result, trace = recorded["audit+qk"]
     meta = trace.meta
     assert meta["schema_version"] == SCHEMA_VERSION
-    assert (meta["record"], meta["top"], meta["finished"], meta["stop_reason"]) == ("audit+qk", TOP, True, "max_new_tokens")
+    assert (meta["record"], meta["top"], meta["finished"], meta["stop_reason"]) == (
+        "audit+qk",
+        TOP,
+        True,
+        "max_new_tokens",
+    )
     assert trace.settings == SPARSE
     assert meta["model"]["architecture"] == "LlamaForCausalLM"
-    assert (meta["model"]["layers"], meta["model"]["query_heads"], meta["model"]["kv_heads"], meta["model"]["head_dim"]) == (3, 6, 2, 8)
+    assert (
+        meta["model"]["layers"],
+        meta["model"]["query_heads"],
+        meta["model"]["kv_heads"],
+        meta["model"]["head_dim"],
+    ) == (3, 6, 2, 8)
     assert meta["model"]["layer_kinds"] == ["full"] * 3
     assert set(meta["versions"]) == {"sfi_lab", "torch", "transformers", "python"}
     assert meta["seed"] == 0
@@ -223,7 +235,14 @@ def test_queries_and_keys_are_what_attention_saw(recorded, tiny_lab):
 
 def test_chosen_layers_only(tiny_lab, prompt, tmp_path):
     trace = tiny_lab.generate(
-        prompt, SPARSE, 5, ignore_eos=True, record="support+qk", trace=tmp_path / "t", record_layers=[2, 0], qk_layers=[2]
+        prompt,
+        SPARSE,
+        5,
+        ignore_eos=True,
+        record="support+qk",
+        trace=tmp_path / "t",
+        record_layers=[2, 0],
+        qk_layers=[2],
     ).trace
     assert (trace.layers, trace.qk_layers) == ([0, 2], [2])
     assert trace.support.collect()["layer"].unique().sort().to_list() == [0, 2]

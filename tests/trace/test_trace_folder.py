@@ -52,7 +52,9 @@ def test_no_folder_no_meta_foreign_and_newer(folder, tmp_path):
     with pytest.raises(SfiError, match=r"is not an sfi_lab trace: it has no meta\.json"):
         Trace.open(tmp_path / "empty")
     change_meta(folder, schema_version=SCHEMA_VERSION + 1)
-    with pytest.raises(SfiError, match=f"has trace schema {SCHEMA_VERSION + 1}; this sfi_lab reads up to {SCHEMA_VERSION}: update"):
+    with pytest.raises(
+        SfiError, match=f"has trace schema {SCHEMA_VERSION + 1}; this sfi_lab reads up to {SCHEMA_VERSION}: update"
+    ):
         Trace.open(folder)
     for foreign in ({"format": "other"}, {"format": None}, {"schema_version": "1"}):
         change_meta(folder, **{"format": "sfi_lab.trace", "schema_version": 1, **foreign})
@@ -85,7 +87,9 @@ def test_truncated_queries_and_keys_are_named_at_opening(folder, keep):
         Trace.open(folder)
 
 
-@pytest.mark.parametrize(("table", "suffix"), [("steps", "parquet"), ("tokens", "parquet"), ("support", "parquet"), ("qk", "safetensors")])
+@pytest.mark.parametrize(
+    ("table", "suffix"), [("steps", "parquet"), ("tokens", "parquet"), ("support", "parquet"), ("qk", "safetensors")]
+)
 def test_a_missing_part_is_named(folder, table, suffix):
     part(folder, table, 1, suffix).unlink()
     with pytest.raises(SfiError, match=rf"{table}/part-00001\.{suffix} is missing"):
@@ -188,9 +192,10 @@ def estimate_of(lab, monkeypatch, prompt, settings, n, **options):
     def check(_request, estimate, _budget):
         raise Enough(estimate)
 
-    with monkeypatch.context() as patch, pytest.raises(Enough) as seen:
+    with monkeypatch.context() as patch:
         patch.setattr(RecordRequest, "check_budget", check)
-        lab.generate(prompt, settings, n, ignore_eos=True, **options)
+        with pytest.raises(Enough) as seen:
+            lab.generate(prompt, settings, n, ignore_eos=True, **options)
     return seen.value.args[0]
 
 
@@ -203,7 +208,9 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize(("name", "record"), [*((name, "support") for name in SIZES), ("usual", "audit+qk"), ("few keys", "support+qk")])
+@pytest.mark.parametrize(
+    ("name", "record"), [*((name, "support") for name in SIZES), ("usual", "audit+qk"), ("few keys", "support+qk")]
+)
 def test_the_size_is_known_before(tiny_lab, monkeypatch, tmp_path, name, record):
     ids = torch.randint(5, 400, (400,), generator=torch.Generator().manual_seed(3)).tolist()
     estimate = estimate_of(tiny_lab, monkeypatch, ids, SIZES[name], 64, record=record)
@@ -239,7 +246,10 @@ def test_a_run_over_budget_asks_for_fewer_layers_that_fit(deep_lab, monkeypatch,
 
 def test_the_default_budget_is_two_gigabytes(tiny_lab, tmp_path, monkeypatch):
     assert BUDGET == 2_000_000_000
-    with pytest.raises(SfiError, match=r"over the budget of 0\.0001 MB; record fewer layers \(record_layers and qk_layers\), fewer positions"):
+    with pytest.raises(
+        SfiError,
+        match=r"over the budget of 0\.0001 MB; record fewer layers \(record_layers and qk_layers\), fewer positions",
+    ):
         tiny_lab.generate("Come in", SPARSE, 50, record="support", trace=tmp_path / "t", trace_budget=100)
 
 

@@ -7,9 +7,9 @@ sentence ends is read off the token id alone (see `Rules`).
 from __future__ import annotations
 
 import torch
-from sfi_kernels import backend_for
 from torch import Tensor
 
+from sfi_kernels import backend_for
 from sfi_lab.runtime.state import (
     ALL_DONE,
     ANY_ACTIVE,

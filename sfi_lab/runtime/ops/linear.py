@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from sfi_kernels import backend_for
 from torch import Tensor
 from torch.nn import functional as F
+
+from sfi_kernels import backend_for
 
 _MOST_ROWS = 32  # rows of x the skinny kernel takes; above them a step is no longer bound by reading the weights
 

@@ -8,32 +8,14 @@ A launch with `pdl` starts while the one before still runs, and then waits for i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
-from sfi_kernels.dispatch import interpreting
-from sfi_lab.runtime.ops.linear import Stream
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-
-@dataclass(frozen=True)
-class LinearTuning:
-    """Rows of W a program, columns of K a warp and tile, warps and stages."""
-
-    block_n: int
-    block_k: int
-    warps: int = 4
-    stages: int = 4
-
-
-def tuning_for(n: int, k: int, gated: bool) -> LinearTuning:
-    """Measured on one H200 in bf16 with 6 and 8 rows: small outputs want many small programs."""
-    del k
-    if gated or n >= 32768:
-        return LinearTuning(16, 64, 4, 4)
-    return LinearTuning(16, 64, 4, 4) if n >= 4096 else LinearTuning(8, 64, 4, 4)
+from sfi_kernels.dispatch import interpreting
+from sfi_lab.runtime.ops.linear import Stream
+from sfi_lab.runtime.ops.linear_tuning import LinearTuning, tuning_for
 
 
 @triton.jit

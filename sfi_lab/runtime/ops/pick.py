@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from sfi_kernels import backend_for
 from torch import Tensor
+
+from sfi_kernels import backend_for
 
 
 def best_token(logits: Tensor, chosen: Tensor | None = None, backend: str | None = None) -> tuple[Tensor, Tensor]:

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import torch
-from sfi_kernels import backend_for, write_cache
 from torch import Tensor
 
+from sfi_kernels import backend_for, write_cache
 from sfi_lab.runtime.ops.linear import rms_norm
 
 

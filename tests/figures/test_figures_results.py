@@ -1,0 +1,106 @@
+"""Figures of benchmark and study tables: numbers known beforehand must come out."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sfi_lab.figures import Material, Missing, make, show
+from sfi_lab.figures.bench_rows import decode_rows, one_interval, pairs
+from sfi_lab.figures.gain import mean_by_context
+from sfi_lab.figures.pipeline import hidden_share
+
+
+def test_decode_rows_take_whole_runs_at_the_usual_interval(results):
+    rows = one_interval(decode_rows(Material.gather([], [results])))
+    assert set(rows["config"]) == {"one", "two"}, "a study's work in progress is not a result"
+    assert set(rows["kind"]) == {"dense", "sdpa", "sfi"}, "arms of single kinds of steps are left out"
+    assert set(rows["refresh"].drop_nulls()) == {32}
+    dense = rows.filter((pl.col("kind") == "dense") & (pl.col("config") == "one") & (pl.col("context") == 32768)).row(
+        0, named=True
+    )
+    assert dense["tokens"] == 200
+    assert dense["bound"] == pytest.approx(250), "batch over the bound's milliseconds"
+
+
+def test_gain_is_a_ratio_of_the_same_runtime(results):
+    found = pairs(one_interval(decode_rows(Material.gather([], [results]))))
+    assert found.filter(pl.col("config") == "two")["gain"].to_list() == pytest.approx([2, 4, 8])
+    uneven = pl.DataFrame({"context": [8, 8], "gain": [1.0, 16.0]})
+    assert mean_by_context(uneven)["gain"][0] == pytest.approx(4), "ratios are averaged geometrically"
+
+
+def test_longest_interval_where_the_usual_one_is_missing(results):
+    file = results / "h200" / "decode.parquet"
+    pl.read_parquet(file).filter((pl.col("refresh") != 32) | pl.col("refresh").is_null()).write_parquet(file)
+    picture = show("throughput", [], results)
+    assert picture.found.refresh == "64"
+    assert "every 64 steps" in picture.caption
+
+
+def test_throughput_and_gain_draw(results):
+    picture = show("throughput", [], results)
+    assert [(config, batch) for config, batch, _ in picture.found.groups] == [("one", 8), ("two", 4)]
+    assert len(picture.figure.axes) == 2
+    assert "some GPU" in picture.caption
+    assert "not like for like" in show("gain", [], results).caption
+
+
+def test_table1_beside_published(results):
+    table = show("table1", [], results).found
+    rows = {row[0]: row for row in table.rows}
+    assert rows["12.5%"][2:] == ("8.00×", "8.0×", "7.15×")
+    assert rows["30.0%"][4] is None, "a share that the paper doesn't print has no published figure"
+    assert r"12.5\%" in table.latex()
+    assert "another device" in table.caption
+
+
+def test_hidden_share_of_the_pipeline(results):
+    picture = show("pipeline", [], results)
+    # the side stream works 10-16 and 24-30, the main one 0-28: all of the first six, four of the last six
+    assert picture.found.hidden == pytest.approx(10 / 12)
+    apart = pl.DataFrame(
+        {
+            "stream": ["main", "side"],
+            "stage": ["attention", "pack"],
+            "layer": [0, 0],
+            "start_us": [0.0, 5.0],
+            "end_us": [5.0, 7.0],
+        }
+    )
+    assert hidden_share(apart) == 0
+
+
+def test_controls_from_a_study(results):
+    found = show("controls", [], results).found
+    assert [row.label for row in found.ratio] == ["fixed period", "query drift", "next-sentence query"], (
+        "the reference itself is no row"
+    )
+    assert found.ratio[0].value.value == pytest.approx(np.log10(1.02))
+    assert found.gain[0].value.value == pytest.approx(100 * 0.01 * -0.02), "points of a hundred"
+    ablation = show("ablation", [], results).found
+    assert [row.label for row in ablation.ratio] == ["λ = 0", "pinned window", "released preset"]
+    assert [row.marked for row in ablation.ratio] == [False, False, True]
+
+
+def test_proxy_from_a_study(results):
+    picture = show("proxy", [], results)
+    assert picture.found.rows.height == 12, "arms without a proxy are left out"
+    assert picture.found.rank_kept == "ρ = 0.90 [0.80, 0.95]"
+    assert picture.found.rank_error == "ρ = 0.70"
+
+
+def test_missing_names_the_command(results, tmp_path):
+    (results / "h200" / "decode.parquet").unlink()
+    report = make(Material.gather([], [results]), tmp_path / "out", ["throughput", "table1", "maps"], ["svg"])
+    assert [m.name for m in report.made] == ["table1"]
+    commands = {lacks.name: lacks.command for lacks in report.missing}
+    assert commands["throughput"].startswith("sfi-lab bench decode")
+    assert commands["maps"].startswith("sfi-lab generate")
+    with pytest.raises(Missing, match="this makes it: sfi-lab study controls"):
+        show("proxy", [], _without(results, "proxy", "arms"))
+
+
+def _without(folder, *tables):
+    for name in tables:
+        (folder / "controls" / f"{name}.parquet").unlink()
+    return folder
