@@ -136,6 +136,7 @@ def dense_decode(
         sink, recent_start: the candidates' range; recent_start int32 [B].
         plan: from `plan_step` without routes; None makes one here (one more launch).
         out: receives the result; contiguous, shape and dtype of q.
+        tuning: a `decode.tuning.DecodeTuning` to use instead of the default (its warps and stages).
 
     Returns:
         out, in the shape and dtype of q.

@@ -29,7 +29,6 @@ from sfi_lab.trigger.plan import Planner
 
 if TYPE_CHECKING:
     from sfi_lab.lab import Lab
-    from sfi_lab.runtime.pool import EnginePool
 
 
 _NEW_TOKENS = 256  # where neither the caller nor a generation config says how many
@@ -48,7 +47,6 @@ class Session:
         self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
         self.tracker = SentenceTracker(lab.tokens, settings.enders)
         self.prompt_sentence = 0
-        self.holder: EnginePool | None = None  # where the cache is, if not in `state`
         self._messages: list[dict[str, str]] = []
         self._events: list[SentenceEvent] = []
 
@@ -175,20 +173,16 @@ class Session:
         if why is None:
             from sfi_lab.runtime.run import GraphRun
 
-            self.state.cache.truncate(0)  # the engine reads again what only the reference loop had
-            self.holder = self.lab.engines
             return GraphRun
-        self.holder = None
+        self.lab.engines.move_out(self)
         self.lab.say(f"the reference loop decodes: {why}")
         return Run
 
     @property
     def cached(self) -> int:
-        """Positions that the coming run finds cached."""
-        if self.holder is None:
-            return self.state.length
-        engine = self.holder.of(self)
-        return 0 if engine is None else engine.lengths[0]
+        """Positions cached, in an engine or in `state`."""
+        engine = self.lab.engines.of(self)
+        return self.state.length if engine is None else engine.lengths[0]
 
     def _next_ids(self, prompt: Prompt) -> tuple[list[int], int, list[dict[str, str]]]:
         """All ids of the coming turn, how many of them the cache keeps, and the conversation so far."""
@@ -203,8 +197,7 @@ class Session:
 
     def _take(self, ids: list[int], kept: int, messages: list[dict[str, str]]) -> None:
         """Moves the session on to the coming turn's ids; nothing of the turn has been computed yet."""
-        if self.holder is None:
-            self.state.cache.truncate(kept)
+        self.state.cache.truncate(kept)
         self.ids, self._messages = list(ids), list(messages)
         self.tracker = SentenceTracker(self.lab.tokens, self.settings.enders)
         self._events = [self.tracker.push(token) for token in ids]

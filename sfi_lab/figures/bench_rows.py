@@ -10,12 +10,12 @@ from sfi_lab.figures.material import Material
 DECODE = ("config", "arm", "context", "batch", "refresh", "ms", "bound_ms", "tokens_per_second", "device")
 DECODE_COMMAND = "sfi-lab bench decode --config qwen3-4b --context 131072 --batch 6 --json"
 
-# kernel, one row an arm: share is that of the keys which the sparse arm reads (1 for the dense one), ms one launch
-KERNEL = ("arm", "share", "context", "batch", "ms", "device")
+# kernel, one row an arm: kept is the number of keys that a sparse arm reads, ms one launch
+KERNEL = ("config", "arm", "kept", "context", "batch", "ms", "device")
 KERNEL_COMMAND = "sfi-lab bench kernel --context 16384 --batch 16 --json"
 
-# timeline of a profiled step: microseconds since its start
-TIMELINE = ("stream", "stage", "layer", "start_us", "end_us")
+# timeline of a profiled step (sfi_lab.runtime.profile), milliseconds since it began; stage "step" is the whole
+TIMELINE = ("layer", "stream", "stage", "start_ms", "end_ms")
 TIMELINE_COMMAND = "sfi-lab bench decode --config qwen3-0.6b --context 131072 --profile DIR"
 
 USUAL = 32  # the refresh interval that figures show where it was measured

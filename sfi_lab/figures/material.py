@@ -73,6 +73,8 @@ class Material:
             files += [file for file in sorted(folder.rglob("*.parquet")) if _is_result(file, folder, inside)]
         if not opened:
             opened = [Trace.open(path) for path in inside]
+        # a profiled run keeps its timeline in the trace's folder
+        files += [part for trace in opened for part in sorted(trace.path.glob("timeline/*.parquet"))]
         if not opened and not files:
             raise SfiError(
                 "figures are made from recordings and results: name a trace folder, or --results with a folder of tables"
@@ -90,7 +92,7 @@ class Material:
         found = tuple(trace for trace in self.traces if fits(trace))
         if not found:
             raise Missing(what, command)
-        self._use(trace.path for trace in found)
+        self.use(trace.path for trace in found)
         return found
 
     def with_queries(self) -> tuple[Trace, ...]:
@@ -99,23 +101,27 @@ class Material:
             lambda t: t.qk_layers and _was_sparse(t), "no trace with queries and keys of a sparse run is there"
         )
 
-    def table(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> Found:
-        """The first result table, by path, that has these columns (and rows that pass `keep`); Missing if none has."""
-        for path, frame in self._matching(columns, keep):
-            self._use([path])
-            return Found(frame, path)
-        raise Missing(what, command)
+    def tables(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> list[Found]:
+        """Every result table that has these columns (and rows that pass `keep`), by path; Missing if none has.
 
-    def rows(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> pl.DataFrame:
-        """The rows of all such tables, one below the other, with the file's name as "source"."""
-        found = [
-            (path, frame.with_columns(pl.lit(path.stem).alias("source")))
-            for path, frame in self._matching(columns, keep)
-        ]
+        The caller says with `use` which ones it took.
+        """
+        found = [Found(frame, path) for path, frame in self._matching(columns, keep)]
         if not found:
             raise Missing(what, command)
-        self._use([path for path, _ in found])
-        return pl.concat([frame for _, frame in found], how="diagonal_relaxed")
+        return found
+
+    def table(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> Found:
+        """The first such table."""
+        (first, *_) = self.tables(columns, what, command, keep)
+        self.use([first.path])
+        return first
+
+    def rows(self, columns: Sequence[str], what: str, command: str, keep: pl.Expr | None = None) -> pl.DataFrame:
+        """The rows of all such tables, one below the other."""
+        found = self.tables(columns, what, command, keep)
+        self.use([table.path for table in found])
+        return pl.concat([table.frame for table in found], how="diagonal_relaxed")
 
     def _matching(self, columns: Sequence[str], keep: pl.Expr | None) -> Iterator[tuple[Path, pl.DataFrame]]:
         for file in self.files:
@@ -140,7 +146,8 @@ class Material:
 
     # for the manifest ------------------------------------------------------------------------------------------------
 
-    def _use(self, paths: Iterable[Path]) -> None:
+    def use(self, paths: Iterable[Path]) -> None:
+        """Notes what a figure is made from."""
         self.used += [path for path in paths if path not in self.used]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from sfi_lab.figures import style
 from sfi_lab.figures.arms import COMMAND
@@ -57,6 +58,10 @@ def draw(found: Proxy) -> Figure:
     _scatter(right, positive, "proxy_error", "kl")
     right.set_xscale("log")
     right.set_yscale("log")
+    for axis in (right.xaxis, right.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     right.set_xlabel("relative output error, proxy")
     right.set_ylabel("KL to dense, run (nats)")
     style.letter(right, "b", f"distance from dense, {found.rank_error}")

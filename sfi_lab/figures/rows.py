@@ -29,6 +29,7 @@ def dots(at: Axes, rows: Sequence[Row], color: str = style.WITHIN, labels: bool 
         if np.isfinite(v.low):
             at.plot([v.low, v.high], [place, place], color=color, linewidth=1.0, solid_capstyle="butt")
         at.plot([v.value], [place], "o", color=color, mfc="white" if row.marked else color, markersize=3.6)
+    at.locator_params(axis="x", nbins=5)
     at.set_ylim(len(rows) - 0.5, -0.5)
     at.set_yticks(y, [row.label for row in rows] if labels else [])
     at.grid(axis="x")

@@ -11,6 +11,7 @@ from torch import Tensor
 from sfi_lab.decoder.loop import Run, RunOptions
 from sfi_lab.memory import recent_start
 from sfi_lab.runtime.engine import Engine, EngineOptions
+from sfi_lab.runtime.pool import move_in
 from sfi_lab.runtime.state import FIELDS, FIRST, NOTHING, TRIGGER
 from sfi_lab.settings import Settings
 from sfi_lab.trigger.plan import NOTHING_TO_SELECT, PROMPT, StepPlan
@@ -38,7 +39,8 @@ class GraphRun(Run):
         session, limit = self.session, self.lab.spec.max_positions
         length = len(session.ids) + self.options.max_new_tokens
         engine = self.lab.engines.take(session, self.lab, session.settings, min(length, limit or length), EngineOptions())
-        self.kept = min(self.kept, engine.lengths[0])  # another session may have had it meanwhile
+        move_in(session, engine)
+        self.kept = min(self.kept, engine.lengths[0])
         self.state = _EngineState(engine)
         return engine
 

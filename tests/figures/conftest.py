@@ -69,32 +69,33 @@ def decode() -> pl.DataFrame:
 def kernel() -> pl.DataFrame:
     dense = {
         "bench": "kernel",
+        "config": "one",
         "arm": "dense",
-        "share": 1.0,
+        "kept": None,
         "context": 16384,
         "batch": 16,
         "ms": 0.4,
         "device": "some GPU",
     }
-    return pl.DataFrame(
-        [dense, *(dense | {"arm": "sparse", "share": share, "ms": 0.4 * share} for share in (0.016, 0.125, 0.3, 1.0))]
-    )
+    sparse = [
+        dense | {"arm": "sparse", "kept": round(share * 16384), "ms": 0.4 * share} for share in (0.016, 0.125, 0.3, 1.0)
+    ]
+    other = [
+        dense | {"context": 131072, "ms": 9.0},
+        dense | {"arm": "sparse", "kept": 100, "context": 131072, "ms": 0.1},
+    ]
+    return pl.DataFrame([dense, *sparse, *other], schema_overrides={"kept": pl.Int64})
 
 
 def timeline() -> pl.DataFrame:
-    """Two layers: attention 0-10 and 14-24 on "main", linear 10-14 and 24-28, the selector 10-16 and 24-30 on "side"."""
-    rows = []
-    for layer in (0, 1):
-        start = 14.0 * layer
-        for stream, stage, begin, end in (
-            ("main", "attention", 0, 10),
-            ("main", "linear", 10, 14),
-            ("side", "topk", 10, 16),
-        ):
+    """Two layers, in µs: attention 0-10 and 14-24 on the main stream, Top-K 10-16 and 22-30 on the second one."""
+    rows = [{"layer": -1, "stream": "main", "stage": "step", "start_ms": 0.0, "end_ms": 0.032}]
+    for layer, attention, topk in ((0, (0, 10), (10, 16)), (1, (14, 24), (22, 30))):
+        for stream, stage, (start, end) in (("main", "attention", attention), ("selector", "topk", topk)):
             rows.append(
-                {"stream": stream, "stage": stage, "layer": layer, "start_us": start + begin, "end_us": start + end}
+                {"layer": layer, "stream": stream, "stage": stage, "start_ms": start / 1e3, "end_ms": end / 1e3}
             )
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows, schema_overrides={"start_ms": pl.Float32, "end_ms": pl.Float32})
 
 
 def summary() -> pl.DataFrame:

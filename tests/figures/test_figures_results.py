@@ -56,18 +56,20 @@ def test_table1_beside_published(results):
 
 def test_hidden_share_of_the_pipeline(results):
     picture = show("pipeline", [], results)
-    # the side stream works 10-16 and 24-30, the main one 0-28: all of the first six, four of the last six
-    assert picture.found.hidden == pytest.approx(10 / 12)
-    apart = pl.DataFrame(
-        {
-            "stream": ["main", "side"],
-            "stage": ["attention", "pack"],
-            "layer": [0, 0],
-            "start_us": [0.0, 5.0],
-            "end_us": [5.0, 7.0],
-        }
+    # the second stream works 10-16 and 22-30, the last attention ends at 24: eight of fourteen
+    assert picture.found.hidden == pytest.approx(8 / 14, rel=1e-4)
+    assert picture.found.length == pytest.approx(32)
+    assert picture.found.rows.height == 4, "the row of the whole step is no bar"
+    alone = pl.DataFrame({"stream": ["main"], "stage": ["attention"], "start": [0.0], "end": [5.0]})
+    assert np.isnan(hidden_share(alone)), "with one stream nothing can be hidden"
+
+
+def test_overlapped_timeline_is_preferred(results):
+    file = results / "h200" / "timeline.parquet"
+    pl.read_parquet(file).with_columns(stream=pl.lit("main")).write_parquet(
+        results / "h200" / "a_first_without_overlap.parquet"
     )
-    assert hidden_share(apart) == 0
+    assert show("pipeline", [], results).found.what == "timeline"
 
 
 def test_controls_from_a_study(results):

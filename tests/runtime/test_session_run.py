@@ -50,7 +50,7 @@ def test_two_streams_at_once_do_not_disturb_each_other(lab_of, prose):
     assert [list(ids) for ids in zip(*((a.token_id, b.token_id) for a, b in pairs), strict=True)] == alone
 
 
-def test_a_session_that_lost_its_engine_reads_its_text_again(lab_of, prose):
+def test_a_session_that_lost_its_engine_keeps_its_cache(lab_of, prose):
     lab, settings = moved(lab_of("llama", **FULL["llama"])), SETTINGS["paper"]
     want = lab.session(settings)
     kept = [want.generate(text, 8, engine="reference", ignore_eos=True, progress=False).token_ids for text in (prose[:120], " On.")]
