@@ -58,6 +58,8 @@ def pages(k_pages: torch.Tensor, v_pages: torch.Tensor, block_tables: torch.Tens
     page_size = k_pages.shape[2]
     if page_size < 16 or page_size & (page_size - 1):
         raise ValueError(f"page_size is {page_size}; allowed are powers of two from 16 up")
+    if k_pages.shape[3] % 8:  # rows of 16-byte multiples, which the kernels' wide loads rely on
+        raise ValueError(f"the head dimension D is {k_pages.shape[3]}; allowed are multiples of 8")
     shape("block_tables", block_tables, (batch, None), "[B, max_pages]")
     dtype("block_tables", block_tables, (torch.int32,))
     if block_tables.stride(1) != 1:

@@ -69,7 +69,6 @@ class StepAttention:
             self._ring = [torch.zeros(shape, dtype=score, device=device) for _ in range(RING)]
             self._lse = [torch.zeros(shape[:3], device=device) for _ in range(RING)]
         self.side = torch.cuda.Stream(device, priority=0) if overlap and device.type == "cuda" else None
-        self.slow_programs = _beside_selector(device, plan.kv_heads) if self.side else None
         self._free: list[Any] = []
         self._selector = {name: getattr(settings, name) for name in _SELECTOR_FIELDS}
 
@@ -90,9 +89,7 @@ class StepAttention:
             torch.sub(state.route, state.active, out=self._rest_route)
             self._plans["rest"] = plan_step(state.length, route=self._rest_route, plan=self._plans["rest"], **fast, **shape)
         if kind == "slow":
-            self._plans["mixed"] = plan_step(
-                state.length, route=state.route, plan=self._plans["mixed"], slots=self.slow_programs, **fast, **shape
-            )
+            self._plans["mixed"] = plan_step(state.length, route=state.route, plan=self._plans["mixed"], **fast, **shape)
 
     def __call__(self, layer: int, q: Tensor, scale: float, softcap: float | None = None) -> Tensor:
         """q [B, H_kv, G, D] after norm and RoPE; the step's own K/V are in the pages. -> [B, H_kv, G, D]."""
@@ -188,8 +185,3 @@ class StepAttention:
         if self.lap:
             self.lap(layer, name, "end")
 
-
-def _beside_selector(device: torch.device, kv_heads: int) -> int:
-    """Pieces a KV head of a slow step's attention: two programs a multiprocessor, so that the selector finds room beside
-    them (36.5 ms a step with three, 35.1 with two, 43.6 with fewer; Qwen3-0.6B shape, batch 8, 131,072 positions, H200)."""
-    return max(1, 2 * torch.cuda.get_device_properties(device).multi_processor_count // kv_heads)

@@ -112,6 +112,10 @@ def test_dense_replays_in_a_graph_with_other_lengths():
             {"k_pages": torch.zeros(2, 2, 24, 64), "v_pages": torch.zeros(2, 2, 24, 64)},
             "page_size is 24; .* powers of two",
         ),
+        (
+            {"k_pages": torch.zeros(2, 2, 16, 60), "v_pages": torch.zeros(2, 2, 16, 60)},
+            "D is 60; allowed are multiples of 8",
+        ),
         ({"v_pages": torch.zeros(2, 2, 16, 32)}, "k_pages and v_pages must be"),
         ({"scores": torch.zeros(1, 2, 1, 9)}, "pass recent_start as well"),
         ({"q": torch.zeros(1, 2, 64, dtype=torch.float16)}, "q has dtype torch.float16; allowed: torch.float32"),
