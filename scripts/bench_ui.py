@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     start = time.perf_counter()
-    trace = arguments.trace or bench_trace()
+    trace = (arguments.trace or bench_trace()).resolve()
     facts = sfi.Trace.open(trace).info()
     found = {**large_map(trace), **sliders(trace, arguments.rounds)}
     if arguments.json:

@@ -2,11 +2,11 @@
 
 Add a policy: write one class derived from `Policy` in a file of its own (`due` says whether this step refreshes,
 `refreshed` is told of every slow step), add one line to `POLICIES` in `table.py`, and its name to the allowed values of
-the setting `trigger`. Its name is the reason that traces carry.
+the setting `trigger`. Its name is the reason that traces carry. `plan.py` has what the decoder and what-if ask: a plan a step.
 """
 
 from sfi_lab.trigger.policy import Policy, Step
-from sfi_lab.trigger.refresher import Refresher, schedule
+from sfi_lab.trigger.refresher import Refresher
 from sfi_lab.trigger.table import POLICIES
 
-__all__ = ["POLICIES", "Policy", "Refresher", "Step", "schedule"]
+__all__ = ["POLICIES", "Policy", "Refresher", "Step"]

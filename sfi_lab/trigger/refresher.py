@@ -1,6 +1,5 @@
 """The clock of slow steps: first step, policy, T_max, in this order."""
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sfi_lab.errors import SfiError
@@ -75,34 +74,3 @@ class Refresher:
         """Tell that the step just decided is slow after all, for a reason of the caller's own (dense decoding, say)."""
         self._fast_steps = 0
         self._policy.refreshed()
-
-
-def schedule(
-    settings: Any, events: Iterable[SentenceEvent | None], drifts: Sequence[float | None] | None = None
-) -> list[str | None]:
-    """The reasons of all steps of a recorded sequence under other settings: a what-if without a model.
-
-    Parameters
-    ----------
-    settings
-        A `Settings`.
-    events : iterable of SentenceEvent or None, length n
-        By decode step: the event of the token which the step fed.
-    drifts : sequence of float or None, length n, optional
-        By decode step. Drift is measured against the recorded refreshes; under another schedule it is a proxy.
-
-    Returns
-    -------
-    list of str or None, length n
-
-    Raises
-    ------
-    SfiError
-        If `drifts` has another length than `events`.
-    """
-    events = list(events)
-    drifts = [None] * len(events) if drifts is None else list(drifts)
-    if len(drifts) != len(events):
-        raise SfiError(f"drifts must have one entry a step: {len(events)} events, {len(drifts)} drifts")
-    refresher = Refresher(settings)
-    return [refresher.next(event, drift) for event, drift in zip(events, drifts, strict=True)]

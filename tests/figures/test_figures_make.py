@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from sfi_lab.errors import SfiError
 from sfi_lab.figures import NAMES, Material, make
 from sfi_lab.figures.registry import is_table, recipe
 
-FROM_TRACE = ["models", "lambda_heads", "step_times", "anatomy"]  # images, lines, bars
+FROM_TRACE = ["models", "step_times"]  # images; lines and bars
 
 
 def test_same_data_same_bytes(demo, tmp_path):

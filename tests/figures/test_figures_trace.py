@@ -88,7 +88,7 @@ def test_table6_rows_and_baseline(demo):
 
 
 def test_captions_state_n_and_intervals(demo):
-    for name in ("ablation", "nms", "stability"):
+    for name in ("ablation", "nms", "controls"):
         caption = show(name, demo).caption
         assert "95 %" in caption, name
         assert any(character.isdigit() for character in caption), name

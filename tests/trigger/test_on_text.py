@@ -6,7 +6,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sfi_lab.sentences import TokenTable, segment
 from sfi_lab.settings import Settings
-from sfi_lab.trigger import schedule
+from trigger_events import schedule
 
 TEXT = 'He paid 3.14 for it. "Go," she said... and left?! Yes. Mr. Poe ran `a. B`.\n\n今天下雨。你呢？Done'
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from sfi_lab.sentences import SentenceEvent
+from sfi_lab.trigger import Refresher
 
 DEFAULTS = {
     "trigger": "sentence",
@@ -38,3 +39,10 @@ LETTERS = {"first": "F", "sentence": "s", "t_max": "T", "period": "p", "random":
 def letters(reasons) -> str:
     """A schedule in one line: F first, s sentence, T t_max, p period, r random, d drift, - fast."""
     return "".join(LETTERS[reason] for reason in reasons)
+
+
+def schedule(settings, events, drifts=None) -> list[str | None]:
+    """The reasons of all steps in a row."""
+    events = list(events)
+    refresher = Refresher(settings)
+    return [refresher.next(*pair) for pair in zip(events, drifts or [None] * len(events), strict=True)]

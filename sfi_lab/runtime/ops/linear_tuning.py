@@ -17,14 +17,16 @@ class LinearTuning:
 
 # (outputs, K, gated) -> the fastest of a sweep over 8 to 32 rows, 64 and 128 columns, 2 to 8 warps, 3 to 6 stages
 _MEASURED: dict[tuple[int, int, bool], LinearTuning] = {
-    (4096, 1024, False): LinearTuning(32, 128, 4, 5),
-    (1024, 2048, False): LinearTuning(16, 128, 4, 5),
-    (3072, 1024, True): LinearTuning(32, 64, 4, 5),
-    (1024, 3072, False): LinearTuning(8, 128, 8, 5),
-    (6144, 2560, False): LinearTuning(32, 128, 4, 3),
-    (2560, 4096, False): LinearTuning(32, 128, 4, 5),
+    (4096, 1024, False): LinearTuning(32, 128, 4, 4),
+    (1024, 2048, False): LinearTuning(8, 128, 8, 4),
+    (3072, 1024, True): LinearTuning(8, 64, 4, 5),
+    (1024, 3072, False): LinearTuning(8, 128, 8, 4),
+    (6144, 2560, False): LinearTuning(16, 128, 4, 3),
+    (2560, 4096, False): LinearTuning(8, 128, 4, 4),
     (9728, 2560, True): LinearTuning(16, 64, 2, 6),
-    (2560, 9728, False): LinearTuning(32, 128, 4, 5),
+    (2560, 9728, False): LinearTuning(8, 128, 4, 4),
+    (151936, 1024, False): LinearTuning(32, 64, 2, 5),
+    (151936, 2560, False): LinearTuning(32, 64, 2, 5),
 }
 
 
