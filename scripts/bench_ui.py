@@ -105,6 +105,7 @@ def sliders(trace: Path, rounds: int) -> dict[str, Any]:
     import nbformat
 
     notebook = nbformat.v4.new_notebook()
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.cells = [
         nbformat.v4.new_code_cell(f"import sfi_widgets, sfi_lab, time\ntrace = sfi_lab.Trace.open({str(trace)!r})"),
         nbformat.v4.new_code_cell("started = time.time()\nbench = sfi_widgets.Workbench(trace)\nbench"),

@@ -36,4 +36,9 @@ def kv_bytes(plan: MemoryPlan, keys: int) -> int:
 def against(ms: float, moved: int, rate: float) -> dict[str, Any]:
     """The bound of `moved` bytes at `rate` GB/s beside a measured time."""
     bound = moved / rate / 1e6
-    return {"bytes": moved, "bound_ms": round(bound, 5), "bound_share": round(bound / ms, 4), "gb_per_s": round(moved / ms / 1e6, 1)}
+    return {
+        "bytes": moved,
+        "bound_ms": round(bound, 5),
+        "bound_share": round(bound / ms, 4),
+        "gb_per_s": round(moved / ms / 1e6, 1),
+    }

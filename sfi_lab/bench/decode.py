@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sfi_lab.bench.bound import against, kv_bytes, read_rate, weight_bytes
 from sfi_lab.bench.configs import random_model
@@ -43,7 +44,7 @@ def measure(case: DecodeCase, sdpa: bool = True, without_overlap: bool = True) -
     """Every arm in one process over one cache of random K/V; one row an arm.
 
     Arms: "dense" (our kernel, `Settings.dense()`'s own step), "dense sdpa" (torch's attention in the same step over
-    contiguous K/V), "fast", "slow", "slow, no overlap", and "sfi" for each refresh interval: a slow step every M-th,
+    contiguous K/V: the backend it chooses, and on a GPU its flash kernel by name), "fast", "slow", "slow, no overlap", and "sfi" for each refresh interval: a slow step every M-th,
     nothing read back. Milliseconds are a step's, medians.
     """
     device, dtype = torch.device(case.device), getattr(torch, case.dtype)
@@ -56,6 +57,9 @@ def measure(case: DecodeCase, sdpa: bool = True, without_overlap: bool = True) -
     rows = [bench.dense()]
     if sdpa:
         rows.append(bench.sdpa())
+        if device.type == "cuda" and dtype != torch.float32:
+            with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+                rows.append(bench.sdpa("dense sdpa flash"))
     rows += [bench.fast(), bench.slow("slow")]
     rows += [bench.sfi(every) for every in case.refresh]
     if without_overlap and engine.attention.side is not None:
@@ -101,19 +105,20 @@ class _Bench:
         times = each_ms(lambda: self.engine.step("dense"), self.device, self.case.slow_steps)
         return self._row("dense", times, self.case.context)
 
-    def sdpa(self) -> dict[str, Any]:
+    def sdpa(self, arm: str = "dense sdpa") -> dict[str, Any]:
         engine, ours = self.engine, self.engine.attention
         engine.attention = _SdpaAttention(engine, self.case.context)
         try:
             if engine.graphs is not None:
                 engine._harmless()
+                engine.graphs.drop("sdpa")
                 engine.graphs.capture("sdpa", None, lambda: engine._body("dense", None))
             restart(engine, self.case.context)
             kind = "dense" if engine.graphs is None else "sdpa"
             times = each_ms(lambda: engine.step(kind), self.device, self.case.slow_steps)
         finally:
             engine.attention = ours
-        return self._row("dense sdpa", times, self.case.context)
+        return self._row(arm, times, self.case.context)
 
     def fast(self) -> dict[str, Any]:
         self._rhythm(_NEVER)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sfi_kernels import dense_decode, plan_step, sparse_decode
 from sfi_lab.bench.bound import against, read_rate
@@ -58,7 +59,8 @@ class _Layer:
 
 
 def measure(case: KernelCase) -> list[dict[str, Any]]:
-    """Rows: dense, dense with scores, torch's SDPA on contiguous K/V of the same size, sparse for each share kept."""
+    """Rows: dense, dense with scores, torch's SDPA on contiguous K/V of the same size (the backend it chooses, and on a
+    GPU its flash kernel by name), sparse for each share kept."""
     layer = _Layer(case)
     rate, facts = read_rate(layer.device), machine(layer.device)
     dense = _dense(layer)
@@ -72,16 +74,21 @@ def measure(case: KernelCase) -> list[dict[str, Any]]:
         }  # fmt: skip
 
     scored = full + case.batch * layer.heads * layer.group * case.context * 2
-    rows = [row("dense", dense, full), row("dense with scores", _scored(layer), scored), row("sdpa", _sdpa(layer), full)]
+    rows = [row("dense", dense, full), row("dense with scores", _scored(layer), scored)]
+    rows += [row(arm, ms, full) for arm, ms in _sdpa(layer).items()]
     for share in SHARES:
         kept = min(case.context, max(_SINK + _RECENT + 1, round(share * case.context)))
-        rows.append(row("sparse", _sparse(layer, kept), kept * layer.row_bytes, kept=kept, paper_over_dense=_PAPER[share]))
+        rows.append(
+            row("sparse", _sparse(layer, kept), kept * layer.row_bytes, kept=kept, paper_over_dense=_PAPER[share])
+        )
     return rows
 
 
 def _dense(layer: _Layer) -> float:
     plan = plan_step(layer.lengths, **layer.shape)
-    return layer.times(lambda: dense_decode(layer.q, layer.k, layer.v, layer.tables, layer.lengths, layer.scale, plan=plan))
+    return layer.times(
+        lambda: dense_decode(layer.q, layer.k, layer.v, layer.tables, layer.lengths, layer.scale, plan=plan)
+    )
 
 
 def _scored(layer: _Layer) -> float:
@@ -97,10 +104,18 @@ def _scored(layer: _Layer) -> float:
     )  # fmt: skip
 
 
-def _sdpa(layer: _Layer) -> float:
+def _sdpa(layer: _Layer) -> dict[str, float]:
     shape = (layer.case.batch, layer.heads, -1, layer.dim)
     k, v = layer.k.view(shape), layer.v.view(shape)
-    return layer.times(lambda: F.scaled_dot_product_attention(layer.q, k, v, scale=layer.scale))
+
+    def call() -> torch.Tensor:
+        return F.scaled_dot_product_attention(layer.q, k, v, scale=layer.scale)
+
+    found = {"sdpa": layer.times(call)}
+    if layer.device.type == "cuda" and layer.case.dtype != "float32":
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            found["sdpa flash"] = layer.times(call)
+    return found
 
 
 def _sparse(layer: _Layer, kept: int) -> float:

@@ -77,7 +77,14 @@ class _Layer:
     def pack(self) -> None:
         """Their K/V side by side."""
         pack_memory(
-            self.chosen, self.k_pages, self.v_pages, self.tables, self.lengths, *self.packed, self.counts, sink=self.settings.sink
+            self.chosen,
+            self.k_pages,
+            self.v_pages,
+            self.tables,
+            self.lengths,
+            *self.packed,
+            self.counts,
+            sink=self.settings.sink,
         )
 
     def refresh(self) -> None:
@@ -92,7 +99,11 @@ class _Layer:
             f, r = evidence_of(self.logits[b], self.settings), prior_of(self.norms[b], self.settings)
             lam = eq.balance(f, r, self.settings.lam_clip_for(self.logits.shape[2]))
             z = eq.log_score(eq.fuse(f, r, lam))
-            z = eq.exclusive(eq.soft_nms(z, self.settings.nms_radius, self.settings.nms_strength), self.settings.exclusivity, self.settings.temperature)
+            z = eq.exclusive(
+                eq.soft_nms(z, self.settings.nms_radius, self.settings.nms_strength),
+                self.settings.exclusivity,
+                self.settings.temperature,
+            )
             at = torch.topk(z, self.k, dim=-1).indices.sort(-1).values + self.settings.sink
             page = self.tables[b].long()[at // _PAGE]
             head = torch.arange(at.shape[0], device=at.device)[:, None]

@@ -8,15 +8,15 @@ from sfi_lab.figures.material import Material
 
 # decode, one row an arm: ms is a step's median, bound_ms what its bytes take at the device's measured read rate
 DECODE = ("config", "arm", "context", "batch", "refresh", "ms", "bound_ms", "tokens_per_second", "device")
-DECODE_COMMAND = "sfi-lab bench decode --config qwen3-4b --context 131072 --batch 6 --json"
+DECODE_COMMAND = "sfi-lab bench decode --config qwen3-4b --context 131072 --batch 6 -o RESULTS/decode.parquet"
 
 # kernel, one row an arm: kept is the number of keys that a sparse arm reads, ms one launch
 KERNEL = ("config", "arm", "kept", "context", "batch", "ms", "device")
-KERNEL_COMMAND = "sfi-lab bench kernel --context 16384 --batch 16 --json"
+KERNEL_COMMAND = "sfi-lab bench kernel --context 16384 --batch 16 -o RESULTS/kernel.parquet"
 
 # timeline of a profiled step (sfi_lab.runtime.profile), milliseconds since it began; stage "step" is the whole
 TIMELINE = ("layer", "stream", "stage", "start_ms", "end_ms")
-TIMELINE_COMMAND = "sfi-lab bench decode --config qwen3-0.6b --context 131072 --profile DIR"
+TIMELINE_COMMAND = "python scripts/profile_step.py --config qwen3-0.6b --context 131072 -o RESULTS/pipeline"
 
 USUAL = 32  # the refresh interval that figures show where it was measured
 

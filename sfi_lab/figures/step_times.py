@@ -66,7 +66,7 @@ def draw(found: Times) -> Figure:
     left.set_xlim(0)
     left.set_ylim(0, 1.03)
     left.set_xlabel("time of a step (ms)")
-    left.set_ylabel("share of steps at most this long")
+    left.set_ylabel("share of steps")
     left.grid()
     left.legend(loc="lower right")
     style.letter(left, "a", "distribution; marks: p50, p95, p99")

@@ -47,7 +47,13 @@ class StepAttention:
     """
 
     def __init__(
-        self, cache: PagedCache, state: BatchState, settings: Settings, group_size: int, overlap: bool, backend: str | None
+        self,
+        cache: PagedCache,
+        state: BatchState,
+        settings: Settings,
+        group_size: int,
+        overlap: bool,
+        backend: str | None,
     ) -> None:
         self.cache, self.state, self.settings, self.backend = cache, state, settings, backend
         self.kind, self.group = "dense", None
@@ -84,12 +90,18 @@ class StepAttention:
             return
         fast = {"packed_len": self._packed_len, "recent_start": state.recent_start}
         if kind == "fast":
-            self._plans["fast"] = plan_step(state.length, route=self._fast_route, plan=self._plans["fast"], **fast, **shape)
+            self._plans["fast"] = plan_step(
+                state.length, route=self._fast_route, plan=self._plans["fast"], **fast, **shape
+            )
         if group is not None:  # layers of other groups read everything only where there is nothing to select
             torch.sub(state.route, state.active, out=self._rest_route)
-            self._plans["rest"] = plan_step(state.length, route=self._rest_route, plan=self._plans["rest"], **fast, **shape)
+            self._plans["rest"] = plan_step(
+                state.length, route=self._rest_route, plan=self._plans["rest"], **fast, **shape
+            )
         if kind == "slow":
-            self._plans["mixed"] = plan_step(state.length, route=state.route, plan=self._plans["mixed"], **fast, **shape)
+            self._plans["mixed"] = plan_step(
+                state.length, route=state.route, plan=self._plans["mixed"], **fast, **shape
+            )
 
     def __call__(self, layer: int, q: Tensor, scale: float, softcap: float | None = None) -> Tensor:
         """q [B, H_kv, G, D] after norm and RoPE; the step's own K/V are in the pages. -> [B, H_kv, G, D]."""
@@ -126,7 +138,9 @@ class StepAttention:
             )  # fmt: skip
         if self.windows:
             for sequence, window in self.windows.items():
-                self.select(layer, self._with_window(layer, sequence, window, scores, scale, how["softcap"]), None, sequence)
+                self.select(
+                    layer, self._with_window(layer, sequence, window, scores, scale, how["softcap"]), None, sequence
+                )
             return out
         if self.side is None:
             self.select(layer, scores, lse)
@@ -184,4 +198,3 @@ class StepAttention:
         yield
         if self.lap:
             self.lap(layer, name, "end")
-

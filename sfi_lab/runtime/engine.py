@@ -1,14 +1,14 @@
 """The engine: a batch of sequences over a paged cache, each step one replay of a captured graph.
 
-    prompts ─► read (SDPA, chunks) ─► start ─► step, step, …       fast · slow · dense, chosen by the host from flags that
-                                                                   the device reported behind the step before
+prompts ─► read (SDPA, chunks) ─► start ─► step, step, …       fast · slow · dense, chosen by the host from flags that
+                                                               the device reported behind the step before
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,14 +16,16 @@ from torch import Tensor
 
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime.attention import StepAttention, Window
+from sfi_lab.runtime.batch import BatchResult
+from sfi_lab.runtime.classes import after_end, token_classes
 from sfi_lab.runtime.forward import FusedForward, PlainForward, read_prompt
 from sfi_lab.runtime.graphs import Graphs
 from sfi_lab.runtime.memory_plan import MemoryPlan, free_bytes
 from sfi_lab.runtime.ops import advance, best_token
-from sfi_lab.runtime.ops.advance import ENDER, EOS, OPENER
+from sfi_lab.runtime.ops.advance import EOS
 from sfi_lab.runtime.paged import PagedCache
 from sfi_lab.runtime.sampling import Sampling, draw
-from sfi_lab.runtime.state import ALL_DONE, FIELDS, FIRST, REASONS, BatchState, Rules, kind_of
+from sfi_lab.runtime.state import ALL_DONE, FIELDS, FIRST, BatchState, Rules, kind_of
 from sfi_lab.runtime.weights import stack_weights, why_not_fused
 from sfi_lab.settings import Settings
 
@@ -53,20 +55,6 @@ class EngineOptions:
     pdl: bool = True
     history: int = 4096
     backend: str | None = None
-
-
-@dataclass
-class BatchResult:
-    """What `Engine.generate` gives back, sequence by sequence.
-
-    reasons: of each token's forward, "" for fast ones; the first token's is "prompt". seconds: of the decode steps.
-    """
-
-    tokens: list[list[int]] = field(default_factory=list)
-    reasons: list[list[str]] = field(default_factory=list)
-    seconds: float = 0.0
-    prefill_seconds: float = 0.0
-    steps: int = 0
 
 
 class Engine:
@@ -122,7 +110,9 @@ class Engine:
             raise SfiError(f"path = {options.path!r} is not allowed; allowed: auto, fused, plain")
         if options.path == "plain" or why:
             return "plain", PlainForward(self.model, self.cache)
-        return "fused", FusedForward(stack_weights(self.model, self.cache.capacity), self.cache, options.pdl, options.backend)
+        cuda = self.device.type == "cuda"
+        pdl = options.pdl and cuda and torch.cuda.get_device_capability(self.device) >= (9, 0)  # Hopper and later
+        return "fused", FusedForward(stack_weights(self.model, self.cache.capacity), self.cache, pdl, options.backend)
 
     # prompts -------------------------------------------------------------------------------------------------------
 
@@ -131,9 +121,7 @@ class Engine:
         """Reads new tokens behind the first `keep` cached positions of a sequence; logits [V] of the last."""
         self._room(sequence, keep + len(ids))
         window = 0 if self.settings.is_dense else self.settings.prefill_window - 1
-        logits, self._windows[sequence] = read_prompt(
-            self.model, self.cache, sequence, list(ids), keep, window, _CHUNK
-        )
+        logits, self._windows[sequence] = read_prompt(self.model, self.cache, sequence, list(ids), keep, window, _CHUNK)
         self.lengths[sequence] = keep + len(ids)
         return logits
 
@@ -148,7 +136,7 @@ class Engine:
         table[FIELDS.index("fast_steps")] = -1
         classes = self.classes.cpu()
         for b, ids in enumerate(last_tokens or ()):
-            table[FIELDS.index("after_end"), b] = int(_after_end(classes, ids))
+            table[FIELDS.index("after_end"), b] = int(after_end(classes, ids))
         self.state.upload(table)
         self.state.flags.zero_()
         self._finish(logits)
@@ -185,7 +173,9 @@ class Engine:
                 logits = self._first(windows, group)
             elif self.graphs is not None:
                 if not self.graphs.has(kind, group):
-                    raise SfiError(f"no graph of a {kind} step was captured; call prepare() before the prompts are read")
+                    raise SfiError(
+                        f"no graph of a {kind} step was captured; call prepare() before the prompts are read"
+                    )
                 logits = self.graphs.replay(kind, group)
             else:
                 logits = self._body(kind, group)
@@ -206,9 +196,13 @@ class Engine:
         A sequence ends with an EOS (kept as its last token) or after max_new_tokens.
         """
         if len(prompts) != self.plan.batch or not all(len(ids) for ids in prompts):
-            raise SfiError(f"this engine decodes {self.plan.batch} prompts of at least one token at a time; got {len(prompts)}")
+            raise SfiError(
+                f"this engine decodes {self.plan.batch} prompts of at least one token at a time; got {len(prompts)}"
+            )
         if max_new_tokens < 1 or max_new_tokens > len(self.state.history):
-            raise SfiError(f"max_new_tokens = {max_new_tokens} is not allowed; allowed: 1 to {len(self.state.history)} (history)")
+            raise SfiError(
+                f"max_new_tokens = {max_new_tokens} is not allowed; allowed: 1 to {len(self.state.history)} (history)"
+            )
         for b, ids in enumerate(prompts):
             self._room(b, len(ids) + max_new_tokens - 1)
         self.prepare()
@@ -246,9 +240,7 @@ class Engine:
     def _first(self, windows: list[int], group: int | None) -> Tensor:
         """The first step behind a prompt: the prompt's last queries join the evidence; not captured."""
         reasons = self.state.reason.tolist()
-        self.attention.windows = {
-            b: Window(self.lengths[b], self._windows[b]) for b in windows if reasons[b] == FIRST
-        }
+        self.attention.windows = {b: Window(self.lengths[b], self._windows[b]) for b in windows if reasons[b] == FIRST}
         try:
             return self._body("slow", group)
         finally:
@@ -266,24 +258,20 @@ class Engine:
 
     def _room(self, sequence: int, length: int) -> None:
         if length > self.cache.capacity:
-            raise SfiError(f"sequence {sequence} would reach {length:,} positions; this engine holds {self.cache.capacity:,} each")
+            raise SfiError(
+                f"sequence {sequence} would reach {length:,} positions; this engine holds {self.cache.capacity:,} each"
+            )
 
     def _result(self, prefill_seconds: float, seconds: float) -> BatchResult:
         made = int(self.state.flags[1])
-        history = self.state.history[:made].tolist()
         eos = {i for i, bits in enumerate(self.classes.tolist()) if bits & EOS}
-        result = BatchResult(seconds=seconds, prefill_seconds=prefill_seconds, steps=made - 1)
-        for b in range(self.plan.batch):
-            tokens = [step[0][b] for step in history]
-            end = next((i + 1 for i, token in enumerate(tokens) if token in eos), made)
-            result.tokens.append(tokens[:end])
-            trigger = self.settings.trigger
-            names = [REASONS[step[1][b]].replace("trigger", trigger) for step in history[:end]]
-            result.reasons.append(["prompt", *names[1:]])
-        return result
+        history = self.state.history[:made].tolist()
+        return BatchResult.of(history, eos, self.settings.trigger, prefill_seconds, seconds)
 
 
-def plan_for(spec: ModelSpec, settings: Settings, batch: int, max_length: int, page_size: int, dtype: torch.dtype) -> MemoryPlan:
+def plan_for(
+    spec: ModelSpec, settings: Settings, batch: int, max_length: int, page_size: int, dtype: torch.dtype
+) -> MemoryPlan:
     """The memory of an engine; K is cut to what a sequence can have candidates for."""
     length = -(-max_length // page_size) * page_size
     k = min(settings.k, length - settings.sink - settings.recent)
@@ -291,35 +279,3 @@ def plan_for(spec: ModelSpec, settings: Settings, batch: int, max_length: int, p
         spec.n_layers, spec.n_query_heads, spec.n_kv_heads, spec.head_dim, spec.vocab_size, batch, length, settings.sink,
         0 if settings.is_dense or k < 1 else k, page_size, dtype.itemsize,
     )  # fmt: skip
-
-
-def token_classes(size: int, settings: Settings, tokens: TokenTable | None, eos_ids: Sequence[int]) -> Tensor:
-    """int8 [V] of the bits ENDER (T_trig), OPENER and EOS."""
-    classes = torch.zeros(size, dtype=torch.int8)
-    if tokens is not None:
-        classes += ENDER * tokens.ender_mask(settings.enders, size) + OPENER * tokens.opener_mask(settings.enders, size)
-    for token in eos_ids:
-        classes[token] |= EOS
-    return classes
-
-
-def _after_end(classes: Tensor, ids: Sequence[int]) -> bool:
-    """True if the last ender of a prompt has no opener behind it."""
-    for token in reversed(ids):
-        bits = int(classes[token])
-        if bits & (ENDER | OPENER):
-            return bool(bits & ENDER)
-    return False
-
-
-def fixed_schedule(settings: Settings) -> Iterator[str]:
-    """The kinds of all steps where text decides nothing (trigger "period" or "never") and there is always something to
-    select: the host needs no flags. The first step, which may carry the prompt's window, counts as slow."""
-    if settings.trigger not in ("period", "never"):
-        raise SfiError(f"the steps of trigger {settings.trigger!r} aren't known before decoding")
-    ends = [every for every in (settings.period * (settings.trigger == "period"), settings.t_max and settings.t_max + 1) if every]
-    every = min(ends, default=0)
-    step = 0
-    while True:
-        yield "slow" if step == 0 or (every and step % every == 0) else "fast"
-        step += 1

@@ -32,15 +32,24 @@ class PlainForward:
 
     def __call__(self, state: BatchState, attention: StepAttention) -> Tensor:
         self._attention = attention
-        with attention_function(self.model, "sfi_runtime", self._attend), self.cache.writing(state.position, announced=1):
-            return call_model(self.model, state.tokens[:, None].long(), self.cache, state.position[:, None].long())[:, -1]
+        with (
+            attention_function(self.model, "sfi_runtime", self._attend),
+            self.cache.writing(state.position, announced=1),
+        ):
+            return call_model(self.model, state.tokens[:, None].long(), self.cache, state.position[:, None].long())[
+                :, -1
+            ]
 
-    def _attend(self, module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any = None, scaling: Any = None, **extra: Any):
+    def _attend(
+        self, module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any = None, scaling: Any = None, **extra: Any
+    ):
         """q [B, H_q, 1, D]; the keys are in the pages already, and every layer looks at all of them."""
         del v, mask
         batch, heads, _, dim = q.shape
         arguments = read_arguments(type(self.model).__name__, dim, scaling, extra)
-        out = self._attention(module.layer_idx, q.reshape(batch, k.shape[1], -1, dim), arguments.scaling, arguments.softcap)
+        out = self._attention(
+            module.layer_idx, q.reshape(batch, k.shape[1], -1, dim), arguments.scaling, arguments.softcap
+        )
         return out.view(batch, 1, heads, dim), None
 
 

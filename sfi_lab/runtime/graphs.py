@@ -38,7 +38,8 @@ class Graphs:
         self._stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+        # thread_local: a run in another thread may wait for its own step meanwhile
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             logits = body()
         self._captured[kind, group] = (graph, logits)
         torch.cuda.current_stream().wait_stream(self._stream)

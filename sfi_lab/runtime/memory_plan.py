@@ -66,7 +66,9 @@ class MemoryPlan:
         if free is None or self.total <= free:
             return
         fewer = _largest(lambda batch: replace(self, batch=batch).total <= free, self.batch)
-        shorter = _largest(lambda blocks: replace(self, length=blocks * self.page_size).total <= free, self.length // self.page_size)
+        shorter = _largest(
+            lambda blocks: replace(self, length=blocks * self.page_size).total <= free, self.length // self.page_size
+        )
         fits = [f"a batch of {fewer} at this length"] if fewer else []
         fits += [f"this batch with {shorter * self.page_size:,} positions each"] if shorter else []
         raise SfiError(

@@ -85,9 +85,7 @@ class PagedCache(KVCache):
     def rows(self, layer: int, sequence: int, length: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the first `length` positions of one sequence, copied side by side, [H_kv, length, D]."""
         used = self.tables[sequence, : -(-length // self.plan.page_size)].long()
-        k, v = (
-            pages[layer][used].transpose(0, 1).flatten(1, 2)[:, :length] for pages in (self.k_pages, self.v_pages)
-        )
+        k, v = (pages[layer][used].transpose(0, 1).flatten(1, 2)[:, :length] for pages in (self.k_pages, self.v_pages))
         return k, v
 
     def put(self, layer: int, sequence: int, k: Tensor, v: Tensor) -> None:

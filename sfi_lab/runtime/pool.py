@@ -56,7 +56,9 @@ class EnginePool:
         idle.clear()
         if chosen is None:
             room = min(max(_LEAST, length + length // 4), lab.spec.max_positions or length)
-            chosen = _Held(Engine(lab.model, lab.spec, settings, 1, max(room, length), options=options), weakref.ref(session))
+            chosen = _Held(
+                Engine(lab.model, lab.spec, settings, 1, max(room, length), options=options), weakref.ref(session)
+            )
             chosen.engine.prepare()
             self._held.append(chosen)
         self._move_out(chosen)

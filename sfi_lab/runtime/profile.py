@@ -57,7 +57,13 @@ class _Marks:
             else:
                 stream = _STREAMS.get(stage, "selector" if overlapped else "main")
                 rows.append(
-                    {"layer": layer, "stream": stream, "stage": stage, "start_ms": round(begun[layer, stage], 5), "end_ms": round(at(mark), 5)}
+                    {
+                        "layer": layer,
+                        "stream": stream,
+                        "stage": stage,
+                        "start_ms": round(begun[layer, stage], 5),
+                        "end_ms": round(at(mark), 5),
+                    }
                 )
         return rows
 
@@ -87,7 +93,9 @@ def timeline(engine: Engine, kind: str = "slow", warm_ups: int = 3) -> list[dict
             if cuda:
                 graphs = Graphs(engine.device, engine._generator)
                 graphs.capture(kind, None, body)
-                for part, value in zip((engine.state.table, engine.state.tokens, engine.state.flags), saved, strict=True):
+                for part, value in zip(
+                    (engine.state.table, engine.state.tokens, engine.state.flags), saved, strict=True
+                ):
                     part.copy_(value)
                 for _ in range(warm_ups + 1):
                     graphs.replay(kind)
@@ -103,7 +111,8 @@ def chrome_trace(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The same for chrome://tracing and Perfetto; times in microseconds."""
     streams = {"main": 1, "selector": 2}
     events: list[dict[str, Any]] = [
-        {"name": "thread_name", "ph": "M", "pid": 0, "tid": tid, "args": {"name": f"{name} stream"}} for name, tid in streams.items()
+        {"name": "thread_name", "ph": "M", "pid": 0, "tid": tid, "args": {"name": f"{name} stream"}}
+        for name, tid in streams.items()
     ]
     for row in rows:
         name = row["stage"] if row["layer"] < 0 else f"{row['stage']} {row['layer']}"

@@ -38,7 +38,9 @@ class GraphRun(Run):
     def _take_engine(self) -> Engine:
         session, limit = self.session, self.lab.spec.max_positions
         length = len(session.ids) + self.options.max_new_tokens
-        engine = self.lab.engines.take(session, self.lab, session.settings, min(length, limit or length), EngineOptions())
+        engine = self.lab.engines.take(
+            session, self.lab, session.settings, min(length, limit or length), EngineOptions()
+        )
         move_in(session, engine)
         self.kept = min(self.kept, engine.lengths[0])
         self.state = _EngineState(engine)

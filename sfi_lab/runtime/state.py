@@ -81,7 +81,9 @@ class BatchState:
         self.tokens = torch.zeros(batch, dtype=torch.int32, device=device)  # fed by the coming step
         self.logprobs = torch.zeros(batch, dtype=torch.float32, device=device)
         self.flags = torch.zeros(2, dtype=torch.int32, device=device)  # bits about the coming step, steps made
-        self.history = torch.zeros(history, 2, batch, dtype=torch.int32, device=device)  # token made, reason of its step
+        self.history = torch.zeros(
+            history, 2, batch, dtype=torch.int32, device=device
+        )  # token made, reason of its step
         self.host = HostReport(batch, pinned=device.type == "cuda")
         self.table[FIELDS.index("fast_steps")] = -1
 

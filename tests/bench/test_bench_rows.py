@@ -10,7 +10,10 @@ from sfi_lab.cli import main
 FACTS = {"bench", "config", "arm", "context", "batch", "ms", "bytes", "bound_ms", "bound_share", "gb_per_s", "device", "torch",
          "transformers", "read_rate_gb_per_s", "dtype", "command"}  # fmt: skip
 RUNS = {
-    "decode": (["--context", "320", "--refresh", "4", "--k", "24", "--steps", "4"], {"dense", "dense sdpa", "fast", "slow", "sfi, refresh every 4"}),
+    "decode": (
+        ["--context", "320", "--refresh", "4", "--k", "24", "--steps", "4"],
+        {"dense", "dense sdpa", "fast", "slow", "sfi, refresh every 4"},
+    ),
     "kernel": (["--context", "512"], {"dense", "dense with scores", "sdpa", "sparse"}),
     "selector": (["--context", "400", "--k", "32"], {"scores", "top_k", "pack", "refresh", "refresh in torch"}),
 }

@@ -1,17 +1,23 @@
 """Files on disk: the same bytes from the same data, fonts inside, sizes of a paper, missing data named."""
 
+import argparse
+import importlib
 import json
+import pkgutil
 import re
 import shlex
 import time
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from sfi_lab.errors import SfiError
 from sfi_lab.figures import NAMES, Material, make
+from sfi_lab.figures.material import RECORD
 from sfi_lab.figures.registry import is_table, recipe
 
+ROOT = Path(__file__).parents[2]
 FROM_TRACE = ["models", "step_times"]  # images; lines and bars
 
 
@@ -100,3 +106,26 @@ def test_every_recipe_says_what_it_is(name):
         if is_table(module)
         else all(callable(getattr(module, f)) for f in ("data", "draw", "caption"))
     )
+
+
+def test_commands_that_make_data_exist(tmp_path):
+    """A command that a missing figure names must be one that the command line knows (or a script that is there)."""
+    from sfi_lab import cli
+    from sfi_lab.figures import bench_rows
+
+    line = argparse.ArgumentParser()
+    subparsers = line.add_subparsers(required=True)
+    for found in pkgutil.iter_modules(cli.__path__):
+        module = importlib.import_module(f"sfi_lab.cli.{found.name}")
+        if hasattr(module, "add"):
+            module.add(subparsers)
+
+    commands = {bench_rows.DECODE_COMMAND, bench_rows.KERNEL_COMMAND, bench_rows.TIMELINE_COMMAND, RECORD}
+    commands |= {module.COMMAND for module in map(recipe, NAMES) if hasattr(module, "COMMAND")}
+    for command in commands:
+        program, *words = shlex.split(command)
+        if program == "python":
+            assert (ROOT / words[0]).is_file(), command
+        else:
+            assert program == "sfi-lab"
+            line.parse_args(words)  # exits with an error for a word that isn't known

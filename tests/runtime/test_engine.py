@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from runtime_cases import DEVICE, FULL, engine, moved, periodic, prompts, reasons
 
+from runtime_cases import DEVICE, FULL, engine, moved, periodic, prompts, reasons
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime import Sampling
-from sfi_lab.runtime.engine import Engine, fixed_schedule
+from sfi_lab.runtime.batch import fixed_schedule
+from sfi_lab.runtime.engine import Engine
 from sfi_lab.settings import Settings
 
 gpu = pytest.mark.skipif(DEVICE == "cpu", reason="captured steps need a CUDA device")
@@ -90,7 +91,9 @@ def test_a_new_rhythm_holds_from_the_next_run_on(lab_of):
 def test_memory_that_is_not_there_is_refused_with_what_would_fit(lab_of, monkeypatch):
     lab = lab_of("llama", **FULL["llama"])
     monkeypatch.setattr("sfi_lab.runtime.engine.free_bytes", lambda device: 3_000_000)
-    with pytest.raises(SfiError, match=r"batch of 64 with 512 positions each needs .* 3\.0 MB are free; what fits: a batch of \d+ at"):
+    with pytest.raises(
+        SfiError, match=r"batch of 64 with 512 positions each needs .* 3\.0 MB are free; what fits: a batch of \d+ at"
+    ):
         Engine(lab.model, lab.spec, periodic(), 64, 512)
 
 
@@ -116,9 +119,9 @@ def test_the_fixed_schedule_is_the_one_that_happens(lab_of, settings):
 def test_captured_steps_give_what_uncaptured_ones_give(lab_of, overlap):
     lab = moved(lab_of("qwen3", **FULL["qwen3"]))
     texts = prompts(lab, (90, 41))
-    plain = engine(lab, periodic(), 2, capture=False).generate(texts, 40)
+    plain = engine(lab, periodic(), 2, 192, capture=False).generate(texts, 40)
     for pdl in (True, False):
-        found = engine(lab, periodic(), 2, overlap=overlap, pdl=pdl).generate(texts, 40)
+        found = engine(lab, periodic(), 2, 192, overlap=overlap, pdl=pdl).generate(texts, 40)
         assert found.tokens == plain.tokens and found.reasons == plain.reasons, f"pdl {pdl}"
 
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from runtime_cases import FULL, engine, moved, periodic, prompts
 
+from runtime_cases import FULL, engine, moved, periodic, prompts
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime.profile import chrome_trace, read_timeline, timeline, write_timeline
 

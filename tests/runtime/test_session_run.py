@@ -3,15 +3,17 @@
 import logging
 
 import pytest
-from runtime_cases import FULL, moved, periodic, reasons
 
+from runtime_cases import FULL, moved, periodic, reasons
 from sfi_lab.errors import SfiError
 from sfi_lab.settings import Settings
 
 SETTINGS = {
     "paper": Settings.paper(sink=2, recent=8, k=12, t_max=9, prefill_window=4),
     "released, pinned": Settings.released(sink=2, recent=8, k=12, recent_mode="pinned", min_gap=3),
-    "random, two layer groups": Settings.paper(sink=2, recent=8, k=12, t_max=5, layer_groups=2, trigger="random", period=6),
+    "random, two layer groups": Settings.paper(
+        sink=2, recent=8, k=12, t_max=5, layer_groups=2, trigger="random", period=6
+    ),
     "dense": Settings.dense(),
 }
 
@@ -45,7 +47,9 @@ def test_paths_may_change_within_a_conversation(lab_of, prose):
 def test_two_streams_at_once_do_not_disturb_each_other(lab_of, prose):
     lab, settings = moved(lab_of("llama", **FULL["llama"])), SETTINGS["paper"]
     options = {"engine": "graph", "ignore_eos": True}
-    alone = [lab.generate(text, settings, 12, progress=False, **options).token_ids for text in (prose[:150], prose[40:220])]
+    alone = [
+        lab.generate(text, settings, 12, progress=False, **options).token_ids for text in (prose[:150], prose[40:220])
+    ]
     pairs = zip(*(lab.stream(text, settings, 12, **options) for text in (prose[:150], prose[40:220])), strict=True)
     assert [list(ids) for ids in zip(*((a.token_id, b.token_id) for a, b in pairs), strict=True)] == alone
 
@@ -53,7 +57,10 @@ def test_two_streams_at_once_do_not_disturb_each_other(lab_of, prose):
 def test_a_session_that_lost_its_engine_keeps_its_cache(lab_of, prose):
     lab, settings = moved(lab_of("llama", **FULL["llama"])), SETTINGS["paper"]
     want = lab.session(settings)
-    kept = [want.generate(text, 8, engine="reference", ignore_eos=True, progress=False).token_ids for text in (prose[:120], " On.")]
+    kept = [
+        want.generate(text, 8, engine="reference", ignore_eos=True, progress=False).token_ids
+        for text in (prose[:120], " On.")
+    ]
     session = lab.session(settings)
     first = session.generate(prose[:120], 8, engine="graph", ignore_eos=True, progress=False)
     lab.generate(prose[50:200], settings, 5, engine="graph", progress=False)
@@ -82,7 +89,9 @@ def test_which_path_runs_is_said_once_and_refusals_are_clear(lab_of, prose, capl
     with caplog.at_level(logging.INFO, logger="sfi_lab"):
         for _ in range(2):
             lab.generate(prose[:40], periodic(), 2, progress=False)
-    assert [r.message for r in caplog.records if "decodes" in r.message][:1] == [r.message for r in caplog.records if "decodes" in r.message]
+    assert [r.message for r in caplog.records if "decodes" in r.message][:1] == [
+        r.message for r in caplog.records if "decodes" in r.message
+    ]
     with pytest.raises(SfiError, match=r"engine = 'fast' is not allowed; allowed: auto, reference, graph"):
         lab.generate(prose[:40], periodic(), 2, engine="fast")
     with pytest.raises(SfiError, match="recorded runs are instrumented"):

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sfi_widgets import Controls, DecodeAgain, SelectionPanel, SupportMap, TextView
+import sfi_widgets
 from sfi_widgets.assets import STATIC, module
+from sfi_widgets.panel import Panel
 
 ROOT = Path(__file__).parents[2]
+PANELS = [c for c in vars(sfi_widgets).values() if isinstance(c, type) and issubclass(c, Panel)]
 
 
-@pytest.mark.parametrize("panel", [Controls, DecodeAgain, SelectionPanel, SupportMap, TextView])
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.__name__)
 def test_joined_module_imports_nothing_and_has_one_export(panel):
     text = str(panel._esm)
     assert not re.search(r"^import ", text, re.MULTILINE), "a widget's module can't import its neighbours"

@@ -2,11 +2,26 @@
 
 import itertools
 
+import numpy as np
+import polars as pl
 import pytest
 
 from sfi_lab import Settings, SfiError
+from sfi_lab.analysis import LayerReplay, curve, measure, selection_anatomy, stages, step_times
 from sfi_lab.settings import FIELDS
-from sfi_widgets import Controls, DecodeAgain, SelectionPanel, SupportMap, TextView, Workbench
+from sfi_widgets import (
+    Controls,
+    DecodeAgain,
+    HeadNavigator,
+    RunStrip,
+    SelectionPanel,
+    SelectorAnatomy,
+    SlowStepTiming,
+    StabilityPanel,
+    SupportMap,
+    TextView,
+    Workbench,
+)
 from sfi_widgets.controls import stops
 
 
@@ -24,7 +39,21 @@ def test_reprs_state_facts_and_change_with_what_is_shown(trace):
     assert "lam=1.0" in repr(first.controls)
 
 
-@pytest.mark.parametrize("panel", [SupportMap, SelectionPanel, TextView, Controls, DecodeAgain])
+@pytest.mark.parametrize(
+    "panel",
+    [
+        SupportMap,
+        SelectionPanel,
+        TextView,
+        Controls,
+        DecodeAgain,
+        RunStrip,
+        HeadNavigator,
+        SelectorAnatomy,
+        StabilityPanel,
+        SlowStepTiming,
+    ],
+)
 def test_every_panel_stands_alone(trace, panel):
     alone = panel(trace)
     assert alone.session.trace is trace
@@ -129,3 +158,96 @@ def test_stop_keeps_what_was_made(trace):
     panel.start()
     assert panel.wait(20)
     assert panel.ids == [0, 1, 2, 3] and "stopped" in panel.status
+
+
+# the panels that look deeper ---------------------------------------------------------------------------------------
+
+
+def test_run_strip_shows_the_steps_table(trace):
+    strip = RunStrip(trace, metric="keys_read")
+    expected = trace.steps["keys_read"].to_numpy()
+    np.testing.assert_allclose(strip.values()[1:], expected[1:])
+    assert np.isnan(strip.values()[0]), "the prompt's step is no decode step"
+    assert {m["name"] for m in strip.metrics} == {"keys_read", "ms_total", "logprob"}, (
+        "columns without values are not offered"
+    )
+
+
+def test_head_navigator_agrees_with_the_analysis(trace):
+    heads = HeadNavigator(trace, metric="lam")
+    table = selection_anatomy(trace).filter((pl.col("layer") == 3) & (pl.col("kv_head") == 2))
+    assert heads.values()[3, 2] == pytest.approx(table["lam"].mean(), abs=1e-6)
+    assert np.isnan(heads.values()[0]).all(), "layer 0 was not recorded"
+
+
+def test_anatomy_is_that_of_the_refresh_in_force(trace):
+    bench = Workbench(trace)
+    bench.anatomy.live = True
+    bench.state.cursor = 40
+    bench.set(nms_strength=1.5)
+    stage = bench.anatomy.stage
+    frame = stages(LayerReplay(trace, bench.state.layer), stage["step"], bench.settings, heads=[0])
+    flags = np.frombuffer(stage["flags"], np.uint8)
+    assert np.flatnonzero(flags & 4).tolist() == np.flatnonzero(frame["rank"].is_not_null()).tolist()
+    assert set((np.flatnonzero(flags & 4) + 4).tolist()) == set(bench.session.selected_at(40).tolist())
+    lost = frame.filter(pl.col("rank_before_nms").is_not_null() & pl.col("rank_before_exclusivity").is_null())
+    assert stage["moved_by_nms"] == lost.height
+    codes = np.frombuffer(stage["evidence"]["codes"], np.uint16)
+    shown = stage["evidence"]["low"] + codes / 65535 * (stage["evidence"]["high"] - stage["evidence"]["low"])
+    np.testing.assert_allclose(shown, np.log10(np.maximum(frame["evidence"].to_numpy(), 1e-9)), atol=2e-4)
+    bench.state.cursor = 0
+    assert bench.anatomy.stage == {} and "no refresh yet" in bench.anatomy.error
+
+
+def test_hidden_panels_do_not_compute(trace):
+    bench = Workbench(trace)
+    bench.state.cursor = 30
+    assert bench.anatomy.stage == {} and bench.stability.curves == {}
+    bench.tabs.selected_index = list(bench.tabs.children).index(bench.anatomy)
+    assert bench.anatomy.stage["step"] <= 30 and bench.stability.curves == {}
+
+
+def test_stability_follows_the_brush_and_the_newest_request_wins(trace):
+    panel = StabilityPanel(trace)
+    assert panel.wait(60) and panel.verdict
+    whole = panel.curves["within"]
+    panel.state.brush = (5, 50)
+    panel.state.brush = (1, 40)
+    assert panel.wait(60)
+    expected = curve(measure(trace, lags=12, metrics=("overlap",), layers=[panel.state.layer], steps=(1, 39), n=24))
+    assert panel.curves["within"] == expected["within"].to_list() != whole
+    assert len(panel.curves["within_low"]) == len(panel.curves["lag"])
+    panel.state.brush = (1, 9)
+    assert panel.curves == {} and panel.error == "choose a range of at least 24 steps in the run strip"
+
+
+def test_timing_adds_up(trace):
+    panel = SlowStepTiming(trace)
+    values = np.frombuffer(panel.times["values"], np.float32).reshape(len(panel.times["groups"]), -1)
+    np.testing.assert_allclose(np.nansum(values, 0)[1:], step_times(trace)["total"].to_numpy(), rtol=1e-5)
+
+
+def test_one_file_export_holds_everything(trace, tmp_path):
+    bench = Workbench(trace)
+    text = bench.to_html(tmp_path / "bench.html").read_text(encoding="utf-8")
+    assert text.count('<div id="') == 8 and "http" not in text.replace("http-equiv", "")
+    assert not bench.anatomy.live and not bench.stability.live, "what was hidden is hidden again"
+
+
+@pytest.mark.parametrize("name", ["map", "selection", "run", "heads"])
+def test_static_twins_draw_the_same_arrays(trace, name):
+    bench = Workbench(trace).set(k=6)
+    figure = getattr(bench, name).to_figure()
+    figure.canvas.draw()
+    axes = figure.axes
+    if name == "map":
+        assert len(axes[0].collections[0].get_offsets()) == len(bench.session.support.rows.ids)
+    elif name == "selection":
+        np.testing.assert_allclose(axes[0].lines[1].get_ydata()[1:], bench.session.now.kept[1:])
+        assert len(axes[2].collections[1].get_segments()) == 6 * len(bench.session.now.ranking.steps)
+    elif name == "run":
+        np.testing.assert_allclose(axes[0].lines[0].get_ydata()[1:], bench.run.values()[1:])
+    else:
+        np.testing.assert_allclose(
+            axes[0].images[0].get_array().filled(-1).T, np.nan_to_num(bench.heads.values(), nan=-1)
+        )

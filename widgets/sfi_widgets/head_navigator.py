@@ -46,6 +46,12 @@ class HeadNavigator(Panel):
         chosen = next(m for m in self.metrics if m["name"] == self.metric)
         return np.frombuffer(chosen["values"], np.float32).reshape(-1, self.session.trace.kv_heads)
 
+    def to_figure(self):
+        """The same cells as a matplotlib figure."""
+        from .twins import heads_figure  # matplotlib takes a while to import
+
+        return heads_figure(self.values(), self.metric.replace("_", " "))
+
     def shows(self) -> str:
         if not self.metrics:
             return "nothing was selected"

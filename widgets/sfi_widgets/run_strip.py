@@ -43,6 +43,12 @@ class RunStrip(Panel):
         chosen = next(m for m in self.metrics if m["name"] == self.metric)
         return np.frombuffer(chosen["values"], np.float32)
 
+    def to_figure(self):
+        """The same line as a matplotlib figure."""
+        from .twins import run_figure  # matplotlib takes a while to import
+
+        return run_figure(self.session, self.values(), self.metric.replace("_", " "))
+
     def shows(self) -> str:
         slow = int((self.session.trace.steps["route"] == "slow").sum())
         return (

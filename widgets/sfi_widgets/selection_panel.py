@@ -14,6 +14,12 @@ class SelectionPanel(Panel):
     _esm = module("selection_panel.mjs")
     height = T.Int(420).tag(sync=True)  # CSS pixels
 
+    def to_figure(self):
+        """The same curves and map as a matplotlib figure."""
+        from .twins import selection_figure  # matplotlib takes a while to import
+
+        return selection_figure(self.session)
+
     def shows(self) -> str:
         now = self.session.now
         if now is None:

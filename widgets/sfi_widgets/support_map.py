@@ -16,6 +16,12 @@ class SupportMap(Panel):
     _esm = module("support_map.mjs")
     height = T.Int(340).tag(sync=True)  # CSS pixels
 
+    def to_figure(self):
+        """The same map as a matplotlib figure."""
+        from .twins import support_figure  # matplotlib takes a while to import
+
+        return support_figure(self.session)
+
     def shows(self) -> str:
         s = self.session
         return f"{s.state.steps} steps x {s.state.positions} positions, sha {columns.digest(s.support.rows.offsets, s.support.rows.ids)}"

@@ -28,7 +28,9 @@ from sfi_lab.runtime.state import (
 ENDER, OPENER, EOS = 1, 2, 4  # bits of the token classes
 
 
-def advance(state: BatchState, token: Tensor, logprob: Tensor, classes: Tensor, rules: Rules, backend: str | None = None) -> None:
+def advance(
+    state: BatchState, token: Tensor, logprob: Tensor, classes: Tensor, rules: Rules, backend: str | None = None
+) -> None:
     """Moves the table on to the next step, in place.
 
     Args:

@@ -33,7 +33,11 @@ def advance_kernel(
     made = tl.load(FLAGS + 1)
     keep = there & (made + b * 0 < capacity)
     tl.store(HISTORY + made.to(tl.int64) * 2 * batch + b, token, mask=keep)
-    tl.store(HISTORY + (made.to(tl.int64) * 2 + 1) * batch + b, tl.load(TABLE + REASON * batch + b, mask=there, other=0), mask=keep)
+    tl.store(
+        HISTORY + (made.to(tl.int64) * 2 + 1) * batch + b,
+        tl.load(TABLE + REASON * batch + b, mask=there, other=0),
+        mask=keep,
+    )
     tl.store(TOKENS + b, token, mask=there)
     tl.store(LOGPROBS + b, tl.load(LOGPROB + b, mask=there, other=0.0), mask=there)
 

@@ -1,9 +1,9 @@
 """A linear layer of a decode step, with what stands before and behind it in a decoder layer.
 
-    x' = norm · x / sqrt(mean(x²) + ε)                 only for a `Stream`, whose norm was named when it was made
-    y  = x' Wᵀ + bias
-    y  = silu(y[:, :N/2]) · y[:, N/2:]                 only if gated: W holds gate and up one below the other
-    y  = residual + y                                  only with a residual
+x' = norm · x / sqrt(mean(x²) + ε)                 only for a `Stream`, whose norm was named when it was made
+y  = x' Wᵀ + bias
+y  = silu(y[:, :N/2]) · y[:, N/2:]                 only if gated: W holds gate and up one below the other
+y  = residual + y                                  only with a residual
 """
 
 from __future__ import annotations

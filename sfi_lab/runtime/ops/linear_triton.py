@@ -106,7 +106,9 @@ def embed_kernel(TOKENS, TABLE, NEXT, OUT, SCALED, SQUARES, M, K, BLOCK_M: tl.co
     store_stream(x.to(tl.float32), SCALED, SQUARES, NEXT, m, n, M, K, at, mask, OUT.dtype.element_ty)
 
 
-def run(x, weight, bias, eps, residual, gated, next_norm, pdl, tuning: LinearTuning | None = None) -> torch.Tensor | Stream:
+def run(
+    x, weight, bias, eps, residual, gated, next_norm, pdl, tuning: LinearTuning | None = None
+) -> torch.Tensor | Stream:
     """Launches the kernel; arguments as in `sfi_lab.runtime.ops.linear`."""
     normed = isinstance(x, Stream)
     source = x.scaled if normed else x

@@ -1,8 +1,8 @@
 """Between the q/k/v projection and attention: norm of q and k per head, RoPE, and the new rows into the paged cache.
 
-    h'    = norm_weight · h / sqrt(mean(h²) + ε)       per head, only where the model has such norms
-    rot   = h' cos(p) + (-h'[D/2:], h'[:D/2]) sin(p)   q and k; p = the sequence's newest position
-    pages = rot(k), v at p; norms[p] = ‖rot(k)‖ of the row as stored
+h'    = norm_weight · h / sqrt(mean(h²) + ε)       per head, only where the model has such norms
+rot   = h' cos(p) + (-h'[D/2:], h'[:D/2]) sin(p)   q and k; p = the sequence's newest position
+pages = rot(k), v at p; norms[p] = ‖rot(k)‖ of the row as stored
 """
 
 from __future__ import annotations

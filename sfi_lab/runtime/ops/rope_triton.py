@@ -36,8 +36,12 @@ def rope_kernel(
         if HAS_NORM:
             scale = 1.0 / tl.sqrt(tl.sum(wide * wide, 0) / D + eps)
             weight = Q_NORM if head < HQ else K_NORM
-            wide = (wide * scale).to(x.dtype).to(tl.float32) * tl.load(weight + d, mask=inside, other=0.0).to(tl.float32)
-            turned = (turned * scale).to(x.dtype).to(tl.float32) * tl.load(weight + other, mask=inside, other=0.0).to(tl.float32)
+            wide = (wide * scale).to(x.dtype).to(tl.float32) * tl.load(weight + d, mask=inside, other=0.0).to(
+                tl.float32
+            )
+            turned = (turned * scale).to(x.dtype).to(tl.float32) * tl.load(weight + other, mask=inside, other=0.0).to(
+                tl.float32
+            )
             wide = wide.to(x.dtype).to(tl.float32)
             turned = turned.to(x.dtype).to(tl.float32)
         turned = tl.where(d < D // 2, -turned, turned)
