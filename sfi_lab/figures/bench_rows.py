@@ -16,7 +16,7 @@ KERNEL_COMMAND = "sfi-lab bench kernel --context 16384 --batch 16 -o RESULTS/ker
 
 # timeline of a profiled step (sfi_lab.runtime.profile), milliseconds since it began; stage "step" is the whole
 TIMELINE = ("layer", "stream", "stage", "start_ms", "end_ms")
-TIMELINE_COMMAND = "python scripts/profile_step.py --config qwen3-0.6b --context 131072 -o RESULTS/pipeline"
+TIMELINE_COMMAND = "sfi-lab bench pipeline --config qwen3-0.6b --context 131072 --batch 1 -o RESULTS/timeline.parquet"
 
 USUAL = 32  # the refresh interval that figures show where it was measured
 

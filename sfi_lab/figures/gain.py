@@ -39,19 +39,26 @@ def mean_by_context(found: pl.DataFrame) -> pl.DataFrame:
 def draw(found: Gain) -> Figure:
     figure = style.new(style.COLUMN, 2.3)
     at = figure.subplots()
-    groups = list(found.pairs.group_by("config", "batch", maintain_order=True))
-    for i, ((config, batch), part) in enumerate(groups):
+    groups = list(found.pairs.group_by("config", maintain_order=True))
+    for i, ((config,), part) in enumerate(groups):
+        part = part.sort("context", "batch")
         at.plot(
             part["context"],
             part["gain"],
             marker=style.MARKERS[i % 6],
             color=style.SERIES[i % 6],
             linewidth=0.8,
-            label=f"{config}, batch {batch}",
+            label=config,
         )
+        for context, batch, gain in part.select("context", "batch", "gain").iter_rows():
+            at.annotate(
+                f"b{batch}", (context, gain), (4, -6), textcoords="offset points", fontsize=5.5, color=style.FAINT
+            )
     if len(groups) > 1:
         mean = mean_by_context(found.pairs)
-        at.plot(mean["context"], mean["gain"], color=style.INK, linewidth=1.8, alpha=0.8, label="geometric mean")
+        at.plot(
+            mean["context"], mean["gain"], color=style.INK, linewidth=1.6, alpha=0.6, zorder=1, label="geometric mean"
+        )
     for i, (model, batch) in enumerate(sorted({(m, b) for m, b, _ in published.THROUGHPUT})):
         points = sorted((c, g) for (m, b, c), g in published.THROUGHPUT.items() if (m, b) == (model, batch))
         at.plot(
@@ -60,7 +67,7 @@ def draw(found: Gain) -> Figure:
             color=style.OTHER,
             markersize=3,
             alpha=0.8,
-            label="published (B200, other runtime)" if i == 0 else None,
+            label="published (B200)" if i == 0 else None,
         )
     at.axhline(1, color=style.FAINT, linewidth=0.6)
     contexts = sorted({*found.pairs["context"].to_list(), 8192, 32768, 131072})
@@ -77,8 +84,8 @@ def draw(found: Gain) -> Figure:
 
 
 def caption(found: Gain) -> str:
-    n = found.pairs.select("config", "batch").n_unique()
+    n = found.pairs["config"].n_unique()
     return (
-        f"End-to-end decode speed-up over the dense arm of the same runtime on {found.device}, {n} configurations, random weights, a slow step every {found.refresh} steps included. Crosses: what "
+        f"End-to-end decode speed-up over the dense arm of the same runtime on {found.device}, {n} model shapes with random weights, bN: batch, a slow step every {found.refresh} steps included. Crosses: what "
         f"{published.SOURCE} prints for Qwen3 models on B200 GPUs over vLLM's Triton backend; other hardware, runtime and batches, so not like for like."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -10,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from sfi_lab.figures import style
-from sfi_lab.figures.bench_rows import TIMELINE, TIMELINE_COMMAND
-from sfi_lab.figures.material import Material
+from sfi_lab.figures.bench_rows import TIMELINE, TIMELINE_COMMAND, short
+from sfi_lab.figures.material import Found, Material
 
 TITLE = "The measured pipeline of a slow step"
 NEEDS = "the timeline of a profiled run"
@@ -22,32 +23,50 @@ COLORS = {"attention": style.INK, "selector": style.SELECTED, "topk": style.ACRO
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """rows: stream, stage, layer, start, end (µs since the step began); length: of the step; hidden: share of the second
-    stream's work done before the last layer's attention had ended, nan with one stream."""
+class Step:
+    """One profiled step. rows: stream, stage, layer, start, end (µs since it began); length: of the step; hidden: share of the
+    second stream's work done before the last layer's attention had ended, nan with one stream."""
 
     rows: pl.DataFrame
     length: float
-    layers: int
     hidden: float
-    what: str
+    name: str
+
+    @property
+    def layers(self) -> int:
+        return self.rows["layer"].n_unique()
 
 
-def data(material: Material) -> Pipeline:
+def data(material: Material) -> list[Step]:
     tables = material.tables(TIMELINE, "no timeline of a profiled run is there", TIMELINE_COMMAND)
-    found = max(tables, key=lambda table: table.frame["stream"].n_unique())  # with overlap, where both were profiled
-    material.use([found.path])
-    rows = found.frame.select(
+    steps = [(step, table.path) for table in tables for step in _steps(table)]
+    # with overlap first, where both were profiled; then the longest
+    best = sorted(steps, key=lambda s: (-s[0].rows["stream"].n_unique(), -s[0].length))[:2]
+    material.use([path for _, path in best])
+    return [step for step, _ in best]
+
+
+def _steps(table: Found) -> list[Step]:
+    """A table may hold several profiled steps, told apart by what was run."""
+    keys = [name for name in ("config", "batch", "context", "kind") if name in table.frame.columns]
+    frames = table.frame.partition_by(keys, maintain_order=True) if keys else [table.frame]
+    return [_step(frame, table.path) for frame in frames]
+
+
+def _step(frame: pl.DataFrame, path: Path) -> Step:
+    rows = frame.select(
         "stream",
         "stage",
         "layer",
-        (pl.col("start_ms") * 1e3).cast(pl.Float64).alias("start"),
-        (pl.col("end_ms") * 1e3).cast(pl.Float64).alias("end"),
+        *((pl.col(f"{edge}_ms") * 1e3).cast(pl.Float64).alias(edge) for edge in ("start", "end")),
     )
-    step, work = rows.filter(pl.col("stage") == "step"), rows.filter(pl.col("stage") != "step").sort("start")
-    length = float(step["end"][0] if step.height else work["end"].max())
-    place = found.path.parent.parent if found.path.parent.name == "timeline" else found.path
-    return Pipeline(work, length, work["layer"].n_unique(), hidden_share(work), place.stem)
+    whole, work = rows.filter(pl.col("stage") == "step"), rows.filter(pl.col("stage") != "step").sort("start")
+    length = float(whole["end"][0] if whole.height else work["end"].max())
+    if {"config", "batch", "context"} <= set(frame.columns):
+        name = f"{frame['config'][0]}, batch {frame['batch'][0]}, {short(frame['context'][0])}"
+    else:
+        name = (path.parent.parent if path.parent.name == "timeline" else path).stem
+    return Step(work, length, hidden_share(work), name)
 
 
 def hidden_share(work: pl.DataFrame) -> float:
@@ -63,18 +82,22 @@ def hidden_share(work: pl.DataFrame) -> float:
     return beside / total if total else float("nan")
 
 
-def draw(found: Pipeline) -> Figure:
-    streams = ["main", *sorted(set(found.rows["stream"]) - {"main"})]
-    figure = style.new(style.PAGE, 1.3 + 0.5 * len(streams))
-    above, below = figure.subplots(2, 1)
-    layers = found.rows["layer"].unique().sort().to_list()
-    first = found.rows.filter(pl.col("layer").is_in(layers[:LAYERS]))
-    _bars(above, first, streams, first["end"].max(), numbers=True)
-    style.letter(above, "a", f"first {min(LAYERS, len(layers))} of {found.layers} layers")
-    _bars(below, found.rows, streams, found.length, numbers=False)
-    style.letter(below, "b", "the whole step")
-    below.set_xlabel("time since the step began (µs)")
-    stages = found.rows["stage"].unique(maintain_order=True).to_list()
+def draw(found: list[Step]) -> Figure:
+    streams = ["main", *sorted({stream for step in found for stream in step.rows["stream"]} - {"main"})]
+    panels = [(step, True) for step in found] + [(found[0], False)]
+    figure = style.new(style.PAGE, 0.5 + 0.75 * len(panels))
+    axes = figure.subplots(len(panels), 1)
+    for mark, at, (step, large) in zip("abc", axes, panels, strict=False):
+        first = step.rows["layer"].unique().sort().to_list()[:LAYERS]
+        rows = step.rows.filter(pl.col("layer").is_in(first)) if large else step.rows
+        _bars(at, rows, streams, rows["end"].max() if large else step.length, numbers=large)
+        style.letter(
+            at,
+            mark,
+            f"{step.name}: " + (f"first {len(first)} of {step.layers} layers" if large else "the whole step of a"),
+        )
+    axes[-1].set_xlabel("time since the step began (µs)")
+    stages = found[0].rows["stage"].unique(maintain_order=True).to_list()
     patches = [*(Patch(color=COLORS.get(stage, style.OTHER)) for stage in stages), Patch(color=REST)]
     style.legend_above(figure, patches, [*stages, "linear layers and the rest"], 6)
     return figure
@@ -94,13 +117,17 @@ def _bars(at: Axes, rows: pl.DataFrame, streams: list[str], until: float, number
     at.spines["left"].set_visible(False)
 
 
-def caption(found: Pipeline) -> str:
-    hidden = (
-        f" {found.hidden:.0%} of the second stream's work is done before the last layer's attention ends."
-        if found.hidden == found.hidden
-        else ""
+def caption(found: list[Step]) -> str:
+    said = "; ".join(
+        f"{step.name}: {step.layers} layers, {step.length:,.0f} µs"
+        + (
+            f", {step.hidden:.0%} of the second stream's work done before the last layer's attention ends"
+            if step.hidden == step.hidden
+            else ""
+        )
+        for step in found
     )
     return (
-        f"One measured slow step ({found.what}; {found.layers} layers, {found.length:,.0f} µs). Numbers: the layer whose attention runs.{hidden} A profiled step "
-        "carries event records between its kernels and is slower than a timed one."
+        f"Measured slow steps ({said}). Numbers: the layer whose attention runs. Profiled steps carry event records between their kernels "
+        "and are slower than timed ones."
     )

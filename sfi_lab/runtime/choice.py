@@ -31,6 +31,8 @@ def why_not_for(lab: Lab, settings: Settings) -> str | None:
         return f"{spec.architecture} has {' and '.join(odd)} layers"
     if "s_aux" in spec.attention_arguments:
         return f"{spec.architecture} has sink logits in its softmax"
+    if not 16 <= spec.head_dim <= 256 and lab.device.type == "cuda":
+        return f"{spec.architecture} has heads of {spec.head_dim} numbers; the kernels take 16 to 256"
     if settings.trigger == "drift":
         return "the drift trigger needs every step's queries on the host"
     if settings.layer_groups > 1 and settings.recent_mode == "pinned":

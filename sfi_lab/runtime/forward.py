@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
 
-from sfi_lab.attention.arguments import read_arguments
+from sfi_lab.attention.arguments import AttentionArguments, read_arguments
+from sfi_lab.attention.prefill import masked_attention
 from sfi_lab.compat import attention_function, call_model
 from sfi_lab.runtime.attention import StepAttention
 from sfi_lab.runtime.ops import Stream, embed, linear, rope_write
@@ -19,6 +21,8 @@ from sfi_lab.runtime.weights import LayerWeights, StackWeights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_SMALL_MASK = 1 << 22  # entries of an explicit mask that cost nothing worth saving
 
 Forward = Callable[[BatchState, StepAttention], Tensor]  # logits [B, V] of the coming step
 
@@ -136,18 +140,16 @@ def read_prompt(
     return logits, kept
 
 
-def prompt_attention(q: Tensor, k: Tensor, v: Tensor, arguments: Any) -> Tensor:
-    """Causal attention of the last n of T positions. q [1, H_q, n, D], k and v [1, H_kv, T, D] -> [1, H_q, n, D]."""
-    from torch.nn.attention.bias import causal_lower_right
+def prompt_attention(q: Tensor, k: Tensor, v: Tensor, arguments: AttentionArguments) -> Tensor:
+    """Causal attention of the last n of T positions. q [1, H_q, n, D], k and v [1, H_kv, T, D] -> [1, H_q, n, D].
 
-    from sfi_lab.attention.prefill import masked_attention
-
-    n, total = q.shape[2], k.shape[2]
-    if arguments.softcap is not None or not q.is_cuda or q.dtype == torch.float32 or n == 1:
-        return masked_attention(q[0], k[0], v[0], None, arguments.scaling, arguments.softcap)[None]
-    gqa = q.shape[1] != k.shape[1]
-    if n == total:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=arguments.scaling, enable_gqa=gqa)
-    if gqa:  # the lower-right mask takes equal head counts; repeated heads of one layer are small beside the cache
+    Where a mask of n · T entries would be large, torch's lower-right causal bias says the same without one.
+    """
+    n, total, scale = q.shape[2], k.shape[2], arguments.scaling
+    if n == 1 or n == total or arguments.softcap is not None or n * total <= _SMALL_MASK:
+        return masked_attention(q[0], k[0], v[0], None, scale, arguments.softcap)[None]
+    if (
+        q.shape[1] != k.shape[1]
+    ):  # the bias takes equal head counts; repeated heads of one layer are small beside the cache
         k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(n, total), scale=arguments.scaling)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(n, total), scale=scale)

@@ -82,7 +82,7 @@ def summarise(rows: pl.DataFrame) -> pl.DataFrame:
         found.append(
             {
                 "arm": name, "group": arm["group"][0], "prompts": arm.height, "refreshes": arm["refreshes"].mean(),
-                "equal_refreshes": arm["equal_refreshes"][0], "read_share": arm["read_share"].mean(),
+                "equal_refreshes": bool(arm["equal_refreshes"].all()), "read_share": arm["read_share"].mean(),
                 "kl": kl.value, "kl_low": kl.low, "kl_high": kl.high,
                 "kl_ratio": None if is_reference else float(np.exp(ratio.value)),
                 "kl_ratio_low": None if is_reference else float(np.exp(ratio.low)),
@@ -184,6 +184,7 @@ def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], lis
 def findings(summary: pl.DataFrame) -> list[str]:
     """A sentence an arm: better or worse than the reference, or no visible difference."""
     lines = []
+    base = summary.filter(pl.col("arm") == REFERENCE).row(0, named=True)
     compared = summary.filter(pl.col("kl_ratio").is_not_null()).height
     too_few = compared * 2.0 ** (1 - summary["prompts"].max()) > 0.05  # the smallest p that the sign flips could give
     for row in summary.filter(pl.col("kl_ratio").is_not_null()).iter_rows(named=True):
@@ -198,13 +199,18 @@ def findings(summary: pl.DataFrame) -> list[str]:
             verdict = "no visible difference"
         else:
             verdict = "closer to dense" if row["kl_ratio"] < 1 else "further from dense"
-        note = (
-            ""
-            if row["equal_refreshes"]
-            else f"; not at equal refresh count ({row['refreshes']:.1f} a prompt, {row['read_share']:.1%} of keys read)"
-        )
+        note = _not_equal(row, base["read_share"])
         lines.append(f"{row['arm']}: {verdict} ({interval}{note}).")
     return lines
+
+
+def _not_equal(row: dict, read_share: float) -> str:
+    """What an arm doesn't have in common with the reference: its number of refreshes, or the keys that it read."""
+    if not row["equal_refreshes"]:
+        return f"; not at equal refresh count ({row['refreshes']:.1f} a prompt, {row['read_share']:.1%} of keys read)"
+    if abs(row["read_share"] / read_share - 1) > 0.02:
+        return f"; it read {row['read_share']:.1%} of the keys, the reference {read_share:.1%}"
+    return ""
 
 
 _ARMS = (

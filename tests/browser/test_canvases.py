@@ -122,7 +122,7 @@ def test_keys_zoom_pan_and_move_the_cursor(panels_page):
 
 
 def test_hover_and_click_on_the_map(panels_page, trace):
-    page, _bench = panels_page("map")
+    page, _ = panels_page("map")
     box = page.locator(".sfi-map canvas").bounding_box()
     step = 21
     x = box["x"] + 62 + (step + 0.5) * (box["width"] - 76) / 60
@@ -182,11 +182,11 @@ def test_text_is_virtual_and_searchable(panels_page, trace):
     found = "".join(tokens).upper().count(needle)
     assert page.inner_text(".sfi-text .sfi-tools .sfi-hint") == f"1 of {found}" and found
     probe = page.evaluate("hub.get('probe')")
-    assert (tokens[probe] + tokens[probe + 1]).strip().upper() == needle
+    assert (tokens[probe] + tokens[probe + 1]).strip().upper().startswith(needle)
 
 
 def test_controls_send_what_is_wanted_and_show_errors(panels_page):
-    page, _bench = panels_page("controls")
+    page, _ = panels_page("controls")
     page.focus("[data-field=k][type=range]")
     page.keyboard.press("ArrowRight")
     wanted = page.evaluate("controls.get('wanted')")
@@ -238,3 +238,64 @@ def test_reachable_by_keyboard_and_labelled(panels_page):
         "[...document.querySelectorAll('.sfi-controls .sfi-row')].filter((r) => r.dataset.name && !r.title).length"
     )
     assert untold == 0, "every control has a tooltip"
+
+
+def test_a_brush_on_the_run_strip_sets_the_range_of_all(panels_page):
+    page, _ = panels_page("run", "map")
+    box = page.locator(".sfi-run canvas").bounding_box()
+    width = box["width"] - 76
+    y = box["y"] + 60
+    page.mouse.move(box["x"] + 62 + width * 10.5 / 60, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 62 + width * 30.5 / 60, y, steps=4)
+    page.mouse.up()
+    assert page.evaluate("hub.get('brush')") == [10, 31]
+    assert "steps 10-30:" in page.inner_text(".sfi-run .sfi-statement")
+    page.select_option(".sfi-run select", "kept")
+    assert "mass kept under the settings" in page.inner_text(".sfi-run .sfi-statement")
+    assert hue(pixels(page, "run"), RECENT).sum() > 100, "the line is drawn"
+
+
+def test_head_navigator_solos_and_steps_back_to_the_mean(panels_page):
+    page, _ = panels_page("heads")
+    image = pixels(page, "heads")
+    coloured = (image[..., :3].max(-1).astype(int) - image[..., :3].min(-1) > 60) & (image[..., 3] > 200)
+    left, step = 62, (image.shape[1] - 76) / 4
+    filled = [coloured[8:40, int(left + l * step) : int(left + (l + 1) * step)].mean() > 0.5 for l in range(4)]
+    assert filled == [False, True, False, True], "layers 1 and 3 were recorded"
+    box = page.locator(".sfi-heads canvas").bounding_box()
+    cell = 18
+    page.mouse.click(box["x"] + left + 1.5 * step, box["y"] + 6 + 2.5 * cell)
+    assert page.evaluate("[hub.get('layer'), hub.get('kv_head')]") == [1, 2]
+    page.mouse.click(box["x"] + left + 1.5 * step, box["y"] + 6 + 2.5 * cell)
+    assert page.evaluate("[hub.get('layer'), hub.get('kv_head')]") == [1, -1]
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("hub.get('layer')") == 3
+
+
+def test_deeper_panels_draw_what_they_say(panels_page, trace):
+    page, bench = panels_page("anatomy", "stability", "timing")
+    assert hue(pixels(page, "anatomy"), SELECTED).sum() == 0, "hidden panels hold nothing until they are asked"
+    bench.anatomy.live = bench.stability.live = True
+    bench.stability.wait(60)
+    from sfi_widgets.export import _plain
+
+    page.evaluate(
+        """([a, s]) => {
+          const revive = (v) => (v && v.base64 !== undefined ? new DataView(Uint8Array.from(atob(v.base64), (c) => c.charCodeAt(0)).buffer)
+            : Array.isArray(v) ? v : v && typeof v === 'object' ? Object.fromEntries(Object.entries(v).map(([k, x]) => [k, revive(x)])) : v);
+          anatomy.receive(revive(a)); stability.receive(s);
+        }""",
+        [
+            _plain({"stage": bench.anatomy.stage, "error": ""}),
+            {"curves": bench.stability.curves, "verdict": bench.stability.verdict, "error": "", "busy": False},
+        ],
+    )
+    image = pixels(page, "anatomy")
+    for colour in (SELECTED, RECENT, BEFORE):
+        assert hue(image, colour).sum() > 300, f"{colour} is missing from the stages"
+    assert f"24 of {bench.anatomy.stage['candidates']}" in page.inner_text(".sfi-anatomy .sfi-statement")
+    assert hue(pixels(page, "stability"), RECENT).sum() > 60
+    assert "Sentence boundaries" in page.inner_text(".sfi-stability .sfi-body")
+    slow = int((trace.steps["route"] == "slow").sum())
+    assert f"{slow} slow of 59 steps" in page.inner_text(".sfi-timing .sfi-statement")

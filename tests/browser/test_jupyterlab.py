@@ -77,7 +77,12 @@ def test_every_slider_changes_the_settings_and_the_pictures(lab_page):
         if name == "lam":
             page.check("[data-field=lam-fixed]")
             page.wait_for_function("document.querySelector('.sfi-code').value.includes('lam=')")
-        if name in ("gamma", "beta", "norm_weight", "position_weight"):  # with the paper's small λ the prior decides nothing
+        if name in (
+            "gamma",
+            "beta",
+            "norm_weight",
+            "position_weight",
+        ):  # with the paper's small λ the prior decides nothing
             page.fill(".sfi-code", "Settings.paper(recent=64, k=96, lam=0.9)")
             page.press(".sfi-code", "Enter")
             page.locator(".sfi-code").blur()

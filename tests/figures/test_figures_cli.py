@@ -40,7 +40,7 @@ def test_json(tmp_path, capsys):
     )
     found = json.loads(capsys.readouterr().out)
     assert found["made"] == {"step_times": ["step_times.svg"]}
-    assert found["missing"]["pipeline"].startswith("python scripts/profile_step.py")
+    assert found["missing"]["pipeline"].startswith("sfi-lab bench pipeline")
 
 
 def test_list(capsys):

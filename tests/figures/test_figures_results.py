@@ -39,7 +39,7 @@ def test_longest_interval_where_the_usual_one_is_missing(results):
 
 def test_throughput_and_gain_draw(results):
     picture = show("throughput", [], results)
-    assert [(config, batch) for config, batch, _ in picture.found.groups] == [("one", 8), ("two", 4)]
+    assert [config for config, _ in picture.found.groups] == ["one", "two"]
     assert len(picture.figure.axes) == 2
     assert "some GPU" in picture.caption
     assert "not like for like" in show("gain", [], results).caption
@@ -57,9 +57,10 @@ def test_table1_beside_published(results):
 def test_hidden_share_of_the_pipeline(results):
     picture = show("pipeline", [], results)
     # the second stream works 10-16 and 22-30, the last attention ends at 24: eight of fourteen
-    assert picture.found.hidden == pytest.approx(8 / 14, rel=1e-4)
-    assert picture.found.length == pytest.approx(32)
-    assert picture.found.rows.height == 4, "the row of the whole step is no bar"
+    (step,) = picture.found
+    assert step.hidden == pytest.approx(8 / 14, rel=1e-4)
+    assert step.length == pytest.approx(32)
+    assert step.rows.height == 4, "the row of the whole step is no bar"
     alone = pl.DataFrame({"stream": ["main"], "stage": ["attention"], "start": [0.0], "end": [5.0]})
     assert np.isnan(hidden_share(alone)), "with one stream nothing can be hidden"
 
@@ -69,7 +70,18 @@ def test_overlapped_timeline_is_preferred(results):
     pl.read_parquet(file).with_columns(stream=pl.lit("main")).write_parquet(
         results / "h200" / "a_first_without_overlap.parquet"
     )
-    assert show("pipeline", [], results).found.what == "timeline"
+    assert [step.name for step in show("pipeline", [], results).found] == ["timeline", "a_first_without_overlap"]
+
+
+def test_steps_of_one_table_are_told_apart(results):
+    file = results / "h200" / "timeline.parquet"
+    rows = pl.read_parquet(file)
+    longer = rows.with_columns(pl.col("start_ms", "end_ms") * 2, context=pl.lit(131072))
+    pl.concat([rows.with_columns(context=pl.lit(8192)), longer]).with_columns(
+        config=pl.lit("one"), batch=pl.lit(4)
+    ).write_parquet(file)
+    found = show("pipeline", [], results).found
+    assert [(step.name, round(step.length)) for step in found] == [("one, batch 4, 128K", 64), ("one, batch 4, 8K", 32)]
 
 
 def test_controls_from_a_study(results):

@@ -1,9 +1,10 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
-  CLASS, PICK, cellsFor, chosen, chosenCells, clampRange, classColours, classOf, colourCells, commonPrefix, compareSets, count, figure,
-  findTokens, level, levelTable, nearest, refreshAt, rowsOf, selectionCells, supportCells, ticks, typed, weightOf, wrap, zoomRange,
+  CLASS, PICK, cellsFor, columnBits, columnMax, chosen, chosenCells, clampRange, classColours, classOf, colourCells, compareSets, count, figure,
+  level, levelTable, nearest, refreshAt, rowsOf, selectionCells, supportCells, ticks, typed, weightOf, zoomRange,
 } from '../../widgets/sfi_widgets/static/core.mjs';
+import { commonPrefix, findTokens, wrap } from '../../widgets/sfi_widgets/static/words.mjs';
 
 const selection = { steps: Int32Array.of(2, 5), heads: 1, offsets: Uint32Array.of(0, 3, 6), ids: Uint16Array.of(4, 7, 5, 7, 9, 4) };
 
@@ -150,4 +151,11 @@ test('search finds text across tokens', () => {
 test('differences', () => {
   assert.equal(commonPrefix([1, 2, 3], [1, 2, 4, 5]), 2);
   assert.deepEqual(compareSets(new Set([1, 2]), new Set([2, 3, 4])), { both: 1, onlyA: 1, onlyB: 2 });
+});
+
+test('curves in pixel columns keep the largest value, flags their union', () => {
+  const v = columnMax(Float32Array.of(1, 5, 2, 3), 10, 10, 14, 2);
+  assert.deepEqual([...v], [5, 3]);
+  assert.deepEqual([...columnMax(Float32Array.of(1), 3, 0, 4, 4)].map((x) => x === x), [false, false, false, true]);
+  assert.deepEqual([...columnBits(Uint8Array.of(1, 2, 4, 0), 0, 0, 4, 2)], [3, 4]);
 });

@@ -1,5 +1,6 @@
 // Decodes again with the current settings: the new text beside the recorded one, token by token.
-import { commonPrefix, count, share } from './core.mjs';
+import { count, share } from './core.mjs';
+import { commonPrefix } from './words.mjs';
 import { data, h, hubOf, panel, theme } from './ui.mjs';
 
 async function render({ model, el }) {

@@ -1,5 +1,6 @@
 // The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
-import { CLASS, CLASS_NAMES, MARKS, chosen, classOf, count, figure, findTokens, level, mix, refreshAt, rgb, routeOf, shown, weightOf, wrap } from './core.mjs';
+import { CLASS, CLASS_NAMES, MARKS, chosen, classOf, count, figure, level, mix, refreshAt, rgb, routeOf, weightOf } from './core.mjs';
+import { findTokens, shown, wrap } from './words.mjs';
 import { choose, cursorKeys, data, h, headName, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
 
 const LINE = 26;
