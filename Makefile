@@ -28,5 +28,11 @@ test: setup  ## every test: units, kernels under Triton's interpreter, notebooks
 lint: setup  ## ruff: style and formatting
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
+bench-ui: setup  ## the panels' latencies in headless Chromium against their limits (records a 4,096 x 500 trace once)
+	$(BIN)/python scripts/bench_ui.py
+
+figures: setup  ## the paper-style figures and tables from data/ into build/figures
+	$(BIN)/sfi-lab figures data/traces/demo --results data/results -o build/figures
+
 clean:  ## removes the environment and caches
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

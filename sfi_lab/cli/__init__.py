@@ -8,6 +8,7 @@
 | `sfi-lab doctor` | what is installed, which device, which kernels will run |
 | `sfi-lab bench overhead` | what the loop and the recording cost |
 | `sfi-lab bench decode`, `kernel`, `selector` | the engine and its kernels against their memory bounds |
+| `sfi-lab study stability`, `controls`, `fidelity`, `tune` | what holds on your model and text, over many prompts |
 | `sfi-lab figures` | paper-style figures and tables from traces and results |
 """
 
@@ -19,10 +20,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from sfi_lab import __version__
-from sfi_lab.cli import bench, doctor, figures, generate, lab, trace
+from sfi_lab.cli import bench, doctor, figures, generate, lab, study, trace
 from sfi_lab.errors import SfiError
 
-COMMANDS = (generate, trace, lab, doctor, bench, figures)
+COMMANDS = (generate, trace, lab, doctor, bench, study, figures)
 
 
 class Parser(argparse.ArgumentParser):

@@ -73,7 +73,7 @@ def _panel(at: Axes, rows: pl.DataFrame) -> None:
     for context, batch, speed in rows.filter(pl.col("kind") == "sfi").select("context", "batch", "tokens").iter_rows():
         if (context, batch) in dense:
             at.annotate(
-                f"{speed / dense[context, batch]:.1f}×", (places.index((context, batch)), speed), (6, -2), textcoords="offset points",
+                f"{speed / dense[context, batch]:.1f}×", (places.index((context, batch)), speed), (6, 3), textcoords="offset points",
                 ha="left", fontsize=6,
             )  # fmt: skip
     at.set_yscale("log")
