@@ -42,7 +42,12 @@ def read_arguments(model: str, head_dim: int, scaling: float | None, extra: dict
             softcap = value
         elif name == "s_aux":
             sink_logits = value
-        elif value is None or name in _HARMLESS or (name in _HARMLESS_WHEN_FALSE and not value) or (name == "is_causal" and value is True):
+        elif (
+            value is None
+            or name in _HARMLESS
+            or (name in _HARMLESS_WHEN_FALSE and not value)
+            or (name == "is_causal" and value is True)
+        ):
             continue
         else:
             raise _refusal(model, name)

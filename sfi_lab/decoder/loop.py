@@ -16,6 +16,7 @@ from sfi_lab.decoder.result import Result, Step
 from sfi_lab.decoder.sampling import Sampler
 from sfi_lab.decoder.state import DecoderState
 from sfi_lab.decoder.streaming import TextStream
+from sfi_lab.errors import SfiError
 from sfi_lab.selector import STAGES
 from sfi_lab.sentences import SentenceEvent
 from sfi_lab.settings import Settings
@@ -46,6 +47,7 @@ class Run:
     def __init__(self, session: Session, new_ids: list[int], options: RunOptions, result: Result) -> None:
         self.session, self.lab, self.state = session, session.lab, session.state
         self.new_ids, self.options, self.result = new_ids, options, result
+        self.turn = session.turn
         self.recorder = options.recorder
         self.clock = StageClock(self.lab.device) if self.recorder else None
         self.shadow: DecoderState | None = None
@@ -58,17 +60,24 @@ class Run:
         """Yields a Step per token; whatever ends the iteration, what was made is kept and the trace is closed."""
         try:
             with self.lab.decoding():
+                self.check_turn()
                 logits = self.prefill()
                 while True:
                     yield self.emit(logits)
                     if self.result.stop_reason:
                         break
+                    self.check_turn()
                     logits = self.step()
         except (GeneratorExit, KeyboardInterrupt):
             self.result.stop_reason = "interrupted"
             raise
         finally:
             self.close()
+
+    def check_turn(self) -> None:
+        """Raises SfiError if a later turn of the session began, whose ids and cache this run would spoil."""
+        if self.turn != self.session.turn:
+            raise SfiError("a later turn of this session began, so this stream can't go on; open a session for each")
 
     # the two kinds of forward --------------------------------------------------------------------------------------
 
@@ -208,8 +217,9 @@ class Run:
 
     def close(self) -> None:
         """Leaves the session able to go on, and the trace finished."""
-        self.state.repair()
-        self.state.recorder = self.state.clock = None
+        if self.turn == self.session.turn:
+            self.state.repair()
+            self.state.recorder = self.state.clock = None
         self.options.text.finish()
         self.result.text = self.options.text.text
         if self.recorder:

@@ -47,6 +47,7 @@ class Session:
         self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
         self.tracker = SentenceTracker(lab.tokens, settings.enders)
         self.prompt_sentence = 0
+        self.turn = 0  # counts calls of generate and stream, so that an overtaken stream notices
         self._messages: list[dict[str, str]] = []
         self._events: list[SentenceEvent] = []
 
@@ -197,6 +198,7 @@ class Session:
 
     def _take(self, ids: list[int], kept: int, messages: list[dict[str, str]]) -> None:
         """Moves the session on to the coming turn's ids; nothing of the turn has been computed yet."""
+        self.turn += 1
         self.state.cache.truncate(kept)
         self.ids, self._messages = list(ids), list(messages)
         self.tracker = SentenceTracker(self.lab.tokens, self.settings.enders)

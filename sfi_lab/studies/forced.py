@@ -149,7 +149,7 @@ def plan_steps(prefix: Prefix, tokens: Sequence[int], settings: Settings) -> lis
     tracker = SentenceTracker(prefix.lab.tokens, settings.enders)
     for token in prefix.ids:
         tracker.push(token)
-    planner, plans = Planner(settings), []
+    planner, plans = Planner(settings, selectable="full" in prefix.lab.spec.layer_kinds), []
     for i, token in enumerate(tokens[:-1]):
         plans.append(planner.next(len(prefix.ids) + i + 1, tracker.push(token)))
     return plans

@@ -4,12 +4,12 @@ import time
 
 import pytest
 import torch
-from plain_attention import ListCache, PlainAttention
-from tiny_models import TINY, WINDOW, tiny_model
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from plain_attention import ListCache, PlainAttention
 from sfi_lab.compat import attention_function, call_model
 from sfi_lab.errors import SfiError
+from tiny_models import TINY, WINDOW, tiny_model
 
 RUNNABLE = [name for name in TINY if name != "stablelm"]
 LENGTH = 4 * WINDOW + 3

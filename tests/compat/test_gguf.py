@@ -4,10 +4,10 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from tiny_models import tiny_model
 
 from sfi_lab.compat import read_gguf, read_gguf_config
 from sfi_lab.errors import SfiError
+from tiny_models import tiny_model
 
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from plain_attention import ListCache
 from transformers import Cache
 
+from plain_attention import ListCache
 from sfi_lab.compat import KVCache
 from sfi_lab.errors import SfiError
 

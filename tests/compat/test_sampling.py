@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from plain_attention import ListCache
-from tiny_models import tiny_model
 from transformers import GenerationConfig
 
+from plain_attention import ListCache
 from sfi_lab.compat import call_model, eos_ids, logits_processors
 from sfi_lab.errors import SfiError
+from tiny_models import tiny_model
 
 PROMPT = torch.tensor([[5, 9, 5, 9, 11]])
 NEW = 24

@@ -284,3 +284,16 @@ def test_the_owners_own_generate_during_a_stream_is_unaffected(tiny_lab, batch):
         if step.index in (0, 1, 5):
             assert torch.equal(own(), want), f"after step {step.index} ({step.route})"
     assert got == steps
+
+
+def test_a_stream_overtaken_by_a_later_turn_stops_and_spoils_nothing(tiny_lab):
+    session = tiny_lab.session(SPARSE)
+    stream = session.stream("Come in, the door is open.", 20, ignore_eos=True)
+    next(stream)
+    after = session.generate("And then?", 6, ignore_eos=True)
+    with pytest.raises(SfiError, match="a later turn of this session began"):
+        next(stream)
+    more = session.generate("And now?", 6, ignore_eos=True)
+    fresh = tiny_lab.session(SPARSE)
+    fresh.generate(session.ids[: after.prompt_tokens], 6, ignore_eos=True)
+    assert fresh.generate("And now?", 6, ignore_eos=True).token_ids == more.token_ids

@@ -4,13 +4,13 @@ from copy import deepcopy
 
 import pytest
 import torch
-from tiny_models import tiny_model
 from transformers import AutoConfig
 
 from sfi_lab.compat import quiet
 from sfi_lab.errors import SfiError
 from sfi_lab.loading import load, load_model
 from sfi_lab.loading.names import form_of
+from tiny_models import tiny_model
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tiny_models import TINY, WINDOW, tiny_config, tiny_model
 from transformers import CONFIG_MAPPING, AutoConfig
 
 from sfi_lab.errors import SfiError
 from sfi_lab.loading import ModelSpec, refuse_unsupported
+from tiny_models import TINY, WINDOW, tiny_config, tiny_model
 
 KINDS = {
     "qwen3": ("full", "full"),

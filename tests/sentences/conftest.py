@@ -1,9 +1,9 @@
 """The tokenizers that the tables of cases run over."""
 
 import pytest
-from sentence_tokenizers import byte_level, unigram
 from transformers import AutoTokenizer
 
+from sentence_tokenizers import byte_level, unigram
 from sfi_lab.errors import SfiError
 from sfi_lab.loading.default_model import default_model_folder
 from sfi_lab.sentences import TokenTable
