@@ -6,6 +6,9 @@
 | `Settings` | every knob, with the presets `paper()`, `released()` and `dense()` |
 | `Trace.open(path)` | a recorded run |
 | `selector.select` | the selector's equations, every stage kept |
+| `whatif(trace, settings)`, `LayerReplay` | a recorded run under other settings, no model needed |
+| `stability`, `fidelity`, `timing` | what traces say; more in `sfi_lab.analysis` |
+| `tune(traces, target)` | the settings that keep the most for the fewest keys; more in `sfi_lab.studies` |
 | `SfiError` | the errors that a person is meant to read |
 
 Heavy names are imported on first use, so `import sfi_lab` stays quick for those who only read traces.
@@ -20,10 +23,11 @@ from sfi_lab.errors import SfiError
 
 if TYPE_CHECKING:
     from sfi_lab import selector
-    from sfi_lab.analysis import LayerReplay, WhatIf, whatif
+    from sfi_lab.analysis import LayerReplay, WhatIf, fidelity, stability, timing, whatif
     from sfi_lab.decoder import Result, Session, Step
     from sfi_lab.lab import Lab, load
     from sfi_lab.settings import Settings
+    from sfi_lab.studies import tune
     from sfi_lab.trace import Trace
 
 __version__ = "0.1.0"
@@ -37,7 +41,11 @@ _HOME = {
     "Step": "sfi_lab.decoder",
     "Trace": "sfi_lab.trace",
     "WhatIf": "sfi_lab.analysis",
+    "fidelity": "sfi_lab.analysis",
     "load": "sfi_lab.lab",
+    "stability": "sfi_lab.analysis",
+    "timing": "sfi_lab.analysis",
+    "tune": "sfi_lab.studies",
     "whatif": "sfi_lab.analysis",
 }
 
@@ -51,8 +59,12 @@ __all__ = [
     "Step",
     "Trace",
     "WhatIf",
+    "fidelity",
     "load",
     "selector",
+    "stability",
+    "timing",
+    "tune",
     "whatif",
 ]
 

@@ -137,7 +137,9 @@ class Settings:
 
     def to_code(self) -> str:
         """The shortest Python expression that makes these settings, e.g. `Settings.paper(k=256)`."""
-        presets = {"paper": Settings.paper(), "released": Settings.released(), "dense": Settings.dense()}
+        presets = {"paper": Settings.paper(), "released": Settings.released()}
+        if self.is_dense:
+            presets["dense"] = Settings.dense()
         name, preset = min(presets.items(), key=lambda item: len(item[1].diff(self)))
         changed = ", ".join(f"{field}={mine!r}" for field, (_, mine) in preset.diff(self).items())
         return f"Settings.{name}({changed})"

@@ -230,7 +230,7 @@ def test_timing_adds_up(trace):
 def test_one_file_export_holds_everything(trace, tmp_path):
     bench = Workbench(trace)
     text = bench.to_html(tmp_path / "bench.html").read_text(encoding="utf-8")
-    assert text.count('<div id="') == 8 and "http" not in text.replace("http-equiv", "")
+    assert text.count('<div id="') == 9 and "http" not in text.replace("http-equiv", "")
     assert not bench.anatomy.live and not bench.stability.live, "what was hidden is hidden again"
 
 

@@ -113,10 +113,10 @@ def test_no_message_passes_two_megabytes():
     rng = np.random.default_rng(0)
     lists = [rng.choice(131_072, 2048, replace=False) for _ in range(60 * 8)]
     full = columns.Ranking(np.arange(60, dtype=np.int32), 8, columns.Rows.of(lists))
-    from sfi_widgets.session import _cut
+    from sfi_widgets.columns import cut as cut_ranking
 
     room = columns.BUDGET // (4 * len(lists))
-    cut = columns.wire_ids(_cut(full, room).rows, 131_072)
+    cut = columns.wire_ids(cut_ranking(full, room).rows, 131_072)
     support = 2000 * columns.LISTED * (4 + 2)
     assert len(cut["ids"]) <= columns.BUDGET
     assert len(cut["ids"]) + support < 2_000_000

@@ -8,6 +8,7 @@
 | `SelectionPanel(trace)` | what the selector kept, now and as recorded |
 | `RunStrip(trace)` | the run: slow steps, sentences, a metric, the brush |
 | `HeadNavigator(trace)` | every layer and KV head, coloured by a metric |
+| `Compare(a, b)` | two settings on a trace, or two traces: selections, numbers, tokens |
 | `SelectorAnatomy(trace)` | one refresh stage by stage; what soft-NMS and exclusivity moved |
 | `StabilityPanel(trace)` | supports within a sentence against across its end |
 | `SlowStepTiming(trace)` | milliseconds by stage, fast against slow |
@@ -16,6 +17,7 @@
 | `LabState` | the choices, as plain traitlets |
 """
 
+from .compare import Compare
 from .controls import Controls
 from .decode_again import DecodeAgain
 from .head_navigator import HeadNavigator
@@ -32,6 +34,7 @@ from .workbench import Workbench
 
 __all__ = [
     "MEAN",
+    "Compare",
     "Controls",
     "DecodeAgain",
     "HeadNavigator",

@@ -12,8 +12,6 @@ import polars as pl
 
 from sfi_lab import Trace
 
-from .state import MEAN
-
 SEPARATOR = "\x1f"  # between token texts: a character that no tokenizer's text shows
 BUDGET = 700_000  # bytes of one array group in a message; a message holds at most two groups (limit: 2 MB)
 LISTED = 96  # positions a step shown for the mean over heads
@@ -71,12 +69,12 @@ def digest(*arrays: np.ndarray) -> str:
     return sha.hexdigest()[:12]
 
 
-def support(trace: Trace, layer: int, kv_head: int) -> Support:
-    """The recorded support of one KV head, or of the mean over the layer's heads (kv_head -1)."""
-    table = trace.support.filter(pl.col("layer") == layer)
+def support(trace: Trace, layer: int, kv_heads: Sequence[int]) -> Support:
+    """The recorded support of one KV head, or of the mean over several of the layer's."""
+    table = trace.support.filter((pl.col("layer") == layer) & pl.col("kv_head").is_in(list(kv_heads)))
     n = trace.steps.height
-    if kv_head == MEAN:
-        heads = trace.kv_heads
+    if len(kv_heads) > 1:
+        heads = len(kv_heads)
         exploded = table.select("step", "positions", "weights").explode("positions", "weights")
         mean = exploded.group_by("step", "positions").agg(pl.col("weights").sum() / heads)
         heaviest = mean.sort(["step", "weights", "positions"], descending=[False, True, False])
@@ -86,8 +84,7 @@ def support(trace: Trace, layer: int, kv_head: int) -> Support:
         rest_step, rest = listed["step"].to_numpy(), 1.0 - listed["weights"].to_numpy()
     else:
         rows = (
-            table.filter(pl.col("kv_head") == kv_head)
-            .sort("step")
+            table.sort("step")
             .select("step", "positions", "weights", "rest")
             .collect()
         )
@@ -101,22 +98,30 @@ def support(trace: Trace, layer: int, kv_head: int) -> Support:
     return Support(Rows(offsets, ids.astype(np.int32)), weights.astype(np.float32), by_step)
 
 
-def recorded_ranking(trace: Trace, layer: int, kv_head: int) -> Ranking:
+def recorded_ranking(trace: Trace, layer: int, kv_heads: Sequence[int]) -> Ranking:
     """What the run itself selected at each of its refreshes."""
-    table = trace.selection.filter(pl.col("layer") == layer)
-    if kv_head != MEAN:
-        table = table.filter(pl.col("kv_head") == kv_head)
+    table = trace.selection.filter((pl.col("layer") == layer) & pl.col("kv_head").is_in(list(kv_heads)))
     rows = table.sort("step", "kv_head").select("step", "positions").collect()
     steps = np.unique(rows["step"].to_numpy()).astype(np.int32)
-    heads = 1 if kv_head != MEAN else trace.kv_heads
-    return Ranking(steps, heads, Rows.of([row.to_numpy() for row in rows["positions"]]))
+    return Ranking(steps, len(kv_heads), Rows.of([row.to_numpy() for row in rows["positions"]]))
 
 
-def ranking(refresh_steps: np.ndarray, positions: Sequence[np.ndarray], kv_head: int, room: int) -> Ranking:
+def ranking(
+    refresh_steps: np.ndarray, positions: Sequence[np.ndarray], kv_heads: Sequence[int], room: int
+) -> Ranking:
     """A re-selection's ranking: positions [H_kv, K_i] per refresh, cut to `room` ids a head (best first, so a prefix)."""
-    heads = positions[0].shape[0] if kv_head == MEAN and len(positions) else 1
-    lists = [p[h, :room] for p in positions for h in (range(heads) if kv_head == MEAN else (kv_head,))]
-    return Ranking(np.asarray(refresh_steps, np.int32), heads, Rows.of(lists))
+    lists = [p[h, :room] for p in positions for h in kv_heads]
+    return Ranking(np.asarray(refresh_steps, np.int32), len(kv_heads), Rows.of(lists))
+
+
+def cut(ranking: Ranking, room: int) -> Ranking:
+    """The ranking with at most `room` ids a row."""
+    rows = ranking.rows
+    if len(rows.offsets) < 2 or int(np.diff(rows.offsets.astype(np.int64)).max()) <= room:
+        return ranking
+    return Ranking(
+        ranking.steps, ranking.heads, Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)])
+    )
 
 
 def wire_ids(rows: Rows, positions: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Hub(anywidget.AnyWidget):
     k = T.Int(1).tag(sync=True)
     layer = T.Int(0).tag(sync=True)
     kv_head = T.Int(-1).tag(sync=True)
+    among = T.Tuple().tag(sync=True)
     cursor = T.Int(0).tag(sync=True)
     brush = T.Tuple(T.Int(), T.Int()).tag(sync=True)
     span = T.Tuple(T.Int(), T.Int()).tag(sync=True)

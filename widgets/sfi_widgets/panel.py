@@ -38,6 +38,6 @@ class Panel(anywidget.AnyWidget):
         return ""
 
     def __repr__(self) -> str:
-        head = "mean" if self.state.kv_head < 0 else f"KV head {self.state.kv_head}"
+        head = "mean" if self.state.kv_head < 0 and not self.state.among else self.state.head_name
         facts = self.shows()
         return f"{type(self).__name__}(layer {self.state.layer}, {head}{', ' + facts if facts else ''})"

@@ -17,7 +17,7 @@ from sfi_lab.errors import SfiError
 from . import columns
 from .columns import Ranking, Support
 from .hub import Hub
-from .state import MEAN, LabState
+from .state import LabState
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Session:
         self._position = steps["position"].to_numpy()
         self._replays: dict[int, Any] = {}
         self._baselines: dict[int, Any] = {}
-        self._supports: dict[tuple[int, int], Support] = {}
+        self._supports: dict[tuple[int, tuple[int, ...]], Support] = {}
         self.why_not = ""
         self.now: Reselection | None = None
         self.baseline: Reselection | None = None
@@ -97,11 +97,11 @@ class Session:
 
     def _link(self) -> None:
         state, hub = self.state, self.hub
-        for name in ("layer", "kv_head", "cursor", "brush", "span", "probe"):
+        for name in ("layer", "kv_head", "among", "cursor", "brush", "span", "probe"):
             setattr(hub, name, getattr(state, name))
             state.observe(lambda change: hub.set_trait(change["name"], change["new"]), name)
             hub.observe(lambda change: self._from_front_end(change["name"], change["new"]), name)
-        state.observe(lambda _: self._show_layer(), ["layer", "kv_head"])
+        state.observe(lambda _: self._show_layer(), ["layer", "kv_head", "among"])
         state.observe(lambda _: self._reselect(), "settings")
 
     def _from_front_end(self, name: str, value: Any) -> None:
@@ -114,12 +114,12 @@ class Session:
     # what the panels show ------------------------------------------------------------------------------------------
 
     def _show_layer(self) -> None:
-        layer, head = self.state.layer, self.state.kv_head
-        key = (layer, head)
+        layer, heads = self.state.layer, self.state.heads
+        key = (layer, heads)
         if key not in self._supports:
-            self._supports[key] = columns.support(self.trace, layer, head)
+            self._supports[key] = columns.support(self.trace, layer, heads)
         self.support = self._supports[key]
-        self.recorded = columns.recorded_ranking(self.trace, layer, head)
+        self.recorded = columns.recorded_ranking(self.trace, layer, heads)
         support, recorded = self.support, self.recorded
         with self.hub.hold_sync():
             self.hub.support = {
@@ -128,7 +128,7 @@ class Session:
                 "rest": support.rest.tobytes(),
             }
             self.hub.recorded = {
-                **columns.wire_ids(_cut(recorded, self._room(recorded)).rows, self.state.positions),
+                **columns.wire_ids(columns.cut(recorded, self.room(recorded)).rows, self.state.positions),
                 "steps": recorded.steps.tobytes(),
                 "heads": recorded.heads,
                 "k": self.trace.settings.k,
@@ -148,7 +148,7 @@ class Session:
             self.why_not = ""
             before = self.now
             self.baseline = self._chosen_head(self._baseline(layer), self.trace.settings)
-            now = self._chosen_head(self._run(layer, settings), settings)
+            now = self.reselect(settings)
             if self._ranked_for == self._ranking_key() and np.array_equal(before.ranking.steps, now.ranking.steps):
                 now = replace(now, ranking=before.ranking)  # only K moved: the ranking that was sent holds every prefix
             else:
@@ -157,12 +157,18 @@ class Session:
             self.now = now
             hub.mass = self._wire_mass(now, self.baseline)
 
+    def reselect(self, settings: Settings) -> Reselection | None:
+        """The visible layer and head under any settings; None where it was recorded without queries and keys."""
+        if self.state.layer not in self.trace.qk_layers:
+            return None
+        return self._chosen_head(self._run(self.state.layer, settings), settings)
+
     def rank_all(self) -> None:
         """Sends the ranking beyond K, as far as a message holds it, so that moving K needs no kernel. Called when a
         person touches the K slider."""
         if self.now is None or self._ranked_for == self._ranking_key():
             return
-        room = self._room(self.now.ranking)
+        room = self.room(self.now.ranking)
         if room <= self.state.settings.k:
             return
         replay, settings = self.replay(self.state.layer), self.state.settings
@@ -170,13 +176,13 @@ class Session:
         chosen = replay.selections(settings.with_(k=room), plan)
         positions = [(s.ranked + settings.sink).numpy() for s in chosen.values()]
         self.now = replace(
-            self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.kv_head, room)
+            self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.heads, room)
         )
         self._ranked_for = self._ranking_key()
         self.hub.now = self._wire_ranking(self.now)
 
     def _ranking_key(self) -> tuple[Any, ...]:
-        return (self.state.layer, self.state.kv_head, self.state.settings.with_(k=1))
+        return (self.state.layer, self.state.heads, self.state.settings.with_(k=1))
 
     def selected_at(self, step: int) -> np.ndarray:
         """Selected positions in force at a step, ascending: now, or as recorded where nothing can be re-selected."""
@@ -206,25 +212,24 @@ class Session:
     def _chosen_head(self, out: Any, settings: Settings) -> Reselection:
         from sfi_lab.memory import recent_start
 
-        head, n = self.state.kv_head, self.state.steps
+        heads, n = list(self.state.heads), self.state.steps
         refreshes = np.asarray(out.refresh_steps, np.int32)
         kept = np.full(n, np.nan, np.float32)
         decoded = np.asarray(self.trace.decode_steps)
-        kept[decoded] = out.kept.mean(1) if head == MEAN else out.kept[:, head]
+        kept[decoded] = out.kept[:, heads].mean(1)
         keys = np.zeros(n, np.int32)
         keys[decoded] = out.keys_read
         window = np.arange(n)
         if settings.recent_mode == "pinned" and len(refreshes):
             window = refreshes[np.clip(np.searchsorted(refreshes, window, side="right") - 1, 0, None)]
         starts = [recent_start(int(p) + 1, settings.sink, settings.recent) for p in self._position[window]]
-        ranked = columns.ranking(refreshes, out.positions, head, 1 << 30)
-        lam = np.asarray(out.lam, np.float32)
-        lam = lam.mean(1) if head == MEAN else lam[:, head]
+        ranked = columns.ranking(refreshes, out.positions, heads, 1 << 30)
+        lam = np.asarray(out.lam, np.float32)[:, heads].mean(1)
         return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam)
 
     def _wire_ranking(self, now: Reselection) -> dict[str, Any]:
         return {
-            **columns.wire_ids(_cut(now.ranking, self._room(now.ranking)).rows, self.state.positions),
+            **columns.wire_ids(columns.cut(now.ranking, self.room(now.ranking)).rows, self.state.positions),
             "steps": now.ranking.steps.tobytes(),
             "heads": now.ranking.heads,
             "reasons": now.reasons,
@@ -246,7 +251,7 @@ class Session:
             "mean_keys_before": before.mean_keys_read,
         }
 
-    def _room(self, ranking: Ranking) -> int:
+    def room(self, ranking: Ranking) -> int:
         """Ids a row may carry so that the message stays within its budget."""
         size = 4 if self.state.positions > 0xFFFF else 2
         return max(1, columns.BUDGET // (size * max(1, len(ranking.rows.offsets) - 1)))
@@ -269,11 +274,3 @@ class Session:
             "top": meta["top"],
         }
 
-
-def _cut(ranking: Ranking, room: int) -> Ranking:
-    rows = ranking.rows
-    if len(rows.offsets) < 2 or int(np.diff(rows.offsets.astype(np.int64)).max()) <= room:
-        return ranking
-    return Ranking(
-        ranking.steps, ranking.heads, columns.Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)])
-    )

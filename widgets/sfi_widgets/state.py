@@ -16,7 +16,8 @@ class LabState(T.HasTraits):
     """The workbench's choices; every panel and every computation hangs on this one object.
 
     settings: a `Settings`; anything else raises. Use `apply` for changes typed by a person.
-    layer, kv_head: what the panels show; kv_head -1 is the mean over the layer's KV heads.
+    layer, kv_head: what the panels show; kv_head -1 is the mean over `among`.
+    among: the KV heads a mean is taken over; () is all of the layer.
     cursor: a step of the trace, clamped to the recorded ones.
     brush: the visible range of steps [first, last + 1).
     span: the visible range of positions [first, last + 1).
@@ -27,6 +28,7 @@ class LabState(T.HasTraits):
     settings = T.Instance(Settings)
     layer = T.Int()
     kv_head = T.Int(MEAN)
+    among = T.Tuple()
     cursor = T.Int(0)
     brush = T.Tuple(T.Int(), T.Int())
     span = T.Tuple(T.Int(), T.Int())
@@ -39,6 +41,26 @@ class LabState(T.HasTraits):
         super().__init__(
             settings=settings, layer=self.layers[0], cursor=min(1, steps - 1), brush=(0, steps), span=(0, positions)
         )
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The KV heads shown: one, or those of the mean."""
+        if self.kv_head != MEAN:
+            return (self.kv_head,)
+        return self.among or tuple(range(self.kv_heads))
+
+    @property
+    def head_name(self) -> str:
+        """The heads shown, in words."""
+        if self.kv_head != MEAN:
+            return f"KV head {self.kv_head}"
+        return "mean of KV heads" + (f" {', '.join(map(str, self.among))}" if self.among else "")
+
+    def take_over(self, other: LabState) -> None:
+        """Settings, layer, heads, cursor and ranges of another state of the same recording."""
+        with self.hold_trait_notifications():
+            for name in ("settings", "layer", "among", "kv_head", "cursor", "brush", "span"):
+                setattr(self, name, getattr(other, name))
 
     # changes -------------------------------------------------------------------------------------------------------
 
@@ -83,6 +105,13 @@ class LabState(T.HasTraits):
                 f"KV head {proposal['value']} does not exist; allowed: 0 to {self.kv_heads - 1}, or -1 for the mean"
             )
         return proposal["value"]
+
+    @T.validate("among")
+    def _known_heads(self, proposal: dict[str, Any]) -> tuple[int, ...]:
+        chosen = tuple(sorted(set(proposal["value"])))
+        if chosen and not 0 <= chosen[0] <= chosen[-1] < self.kv_heads:
+            raise SfiError(f"KV heads {list(chosen)} do not all exist; allowed: 0 to {self.kv_heads - 1}")
+        return () if len(chosen) == self.kv_heads else chosen
 
     @T.validate("cursor")
     def _inside(self, proposal: dict[str, Any]) -> int:

@@ -118,7 +118,7 @@ def _axes(session: Session, size: tuple[float, float]) -> tuple[Figure, Any]:
 
 
 def _head(session: Session) -> str:
-    return "mean of KV heads" if session.state.kv_head < 0 else f"KV head {session.state.kv_head}"
+    return session.state.head_name
 
 
 def _refreshes(session: Session) -> np.ndarray:

@@ -10,6 +10,7 @@ import ipywidgets as W
 from sfi_lab import Settings, Trace
 from sfi_lab.errors import SfiError
 
+from .compare import Compare
 from .controls import Controls
 from .decode_again import DecodeAgain
 from .export import to_html
@@ -30,7 +31,7 @@ class Workbench(W.VBox):
     """Linked panels on a trace. `Workbench(trace)`, or `Workbench(trace, lab=lab)` to decode again with a loaded model.
 
     state: the choices (settings, layer, KV head, cursor …) as traits, for use from Python.
-    Attributes: run, heads, controls, map, selection, text, anatomy, timing, stability, decode are the panels (timing is
+    Attributes: run, heads, controls, map, selection, text, compare, anatomy, timing, stability, decode are the panels (timing is
     None where the trace holds no times); session holds the arrays.
     """
 
@@ -47,7 +48,9 @@ class Workbench(W.VBox):
         self.decode = DecodeAgain(session)
         self.anatomy, self.stability = SelectorAnatomy(session, live=False), StabilityPanel(session, live=False)
         self.timing = SlowStepTiming(session) if _has_times(trace) else None
-        tabs = {"Text": self.text, "Selector anatomy": self.anatomy, "Stability": self.stability, "Timing": self.timing}
+        self.compare = Compare(session, live=False)
+        self.decode.observe(self._on_decoded, "running")
+        tabs = {"Text": self.text, "Compare": self.compare, "Selector anatomy": self.anatomy, "Stability": self.stability, "Timing": self.timing}
         tabs = {title: panel for title, panel in tabs.items() if panel is not None}
         self.tabs = W.Tab(list(tabs.values()), titles=list(tabs), layout=W.Layout(width="100%"))
         self.tabs.observe(self._on_tab, "selected_index")
@@ -64,7 +67,17 @@ class Workbench(W.VBox):
     def _on_tab(self, change: dict[str, Any]) -> None:
         """Panels that compute on every move do so only while they can be seen."""
         shown = self.tabs.children[change["new"]] if change["new"] is not None else None
-        self.anatomy.live, self.stability.live = shown is self.anatomy, shown is self.stability
+        for panel in (self.compare, self.anatomy, self.stability):
+            panel.live = shown is panel
+
+    def _on_decoded(self, change: dict[str, Any]) -> None:
+        """A new run's tokens go beside the recorded ones."""
+        if not change["new"] and self.decode.ids:
+            steps, ids = self.session.trace.steps, list(self.decode.ids)
+            recorded = self.session.trace.token_ids[: len(ids)]
+            self.compare.show_tokens(
+                steps["text"].to_list()[: len(ids)], list(self.decode.words), recorded, ids, "re-run"
+            )
 
     def panels(self) -> list[Panel]:
         """All panels, in reading order."""
@@ -75,6 +88,7 @@ class Workbench(W.VBox):
             self.map,
             self.selection,
             self.text,
+            self.compare,
             self.anatomy,
             self.stability,
             self.timing,
@@ -85,9 +99,9 @@ class Workbench(W.VBox):
     def to_html(self, path: str | Path) -> Path:
         """One file with the panels that need no kernel: hover, scrubbing, zoom and K stay alive. Returns its path."""
         self.session.rank_all()
-        self.anatomy.live = self.stability.live = True
+        self.compare.live = self.anatomy.live = self.stability.live = True
         self.stability.wait()
-        shown = [self.run, self.heads, self.map, self.selection, self.text, self.anatomy, self.stability, self.timing]
+        shown = [self.run, self.heads, self.map, self.selection, self.text, self.compare, self.anatomy, self.stability, self.timing]
         facts = self.session.trace.info()
         lead = (
             f"{facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new; {self.settings.to_code()}, layer {self.state.layer}. "

@@ -14,7 +14,9 @@ from ..dispatch import interpreting
 from ..launching import after_previous, chain, load_granularity, round_up
 
 EPS = tl.constexpr(1e-8)
-
+# A tile of adjust, heads x candidates. Small enough that two programs sit beside an attention kernel that holds half of
+# a multiprocessor's registers (at 4,096 the compiler takes 120 a thread, and one barely fits).
+ADJUST_ELEMENTS, ADJUST_WARPS = 2048, 8
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
@@ -155,12 +157,12 @@ def larger(a, b):
 
 
 @triton.jit
-def fused(F, RU, row, j, mask, n, on_f, on_r, ROUND: tl.constexpr, FAST: tl.constexpr):
-    """z / ln 2 = log2((1-λ) f + λ r + ε) at candidates j; -inf outside 0 .. n - 1."""
+def fused(F, RU, row, j, mask, n, on_f, on_r, ROUND: tl.constexpr):
+    """(1-λ) f + λ r + ε at candidates j; 0 outside 0 .. n - 1. Its log2 is z / ln 2."""
     mask = mask & (j >= 0) & (j < round_up(n, ROUND))
     f = tl.load(F + row + j, mask=mask, other=0.0)
     r = tl.load(RU + row + j, mask=mask, other=0.0)
-    return tl.where(mask & (j < n), log2(on_f * f + on_r * r + EPS, FAST), float("-inf"))
+    return tl.where(mask & (j < n), on_f * f + on_r * r + EPS, 0.0)
 
 
 @triton.jit
@@ -203,16 +205,16 @@ def adjust_kernel(
     start = (c * BLOCKS + tl.arange(0, BLOCKS)[None, :, None]) * SPAN
     j = start + t
     row = b.to(tl.int64) * stride_fb + h.to(tl.int64) * stride_fh
-    z = fused(F, RU, row, j, h < H, n, on_f, on_r, ROUND, FAST)
-    if HAS_NMS:
-        a = fused(F, RU, row, j - RADIUS, h < H, n, on_f, on_r, ROUND, FAST)
-        e = fused(F, RU, row, j + RADIUS, h < H, n, on_f, on_r, ROUND, FAST)
+    z = log2(fused(F, RU, row, j, h < H, n, on_f, on_r, ROUND), FAST)
+    if HAS_NMS:  # the logarithm of the largest is the largest logarithm: one is taken, of the window's maximum
+        a = fused(F, RU, row, j - RADIUS, h < H, n, on_f, on_r, ROUND)
+        e = fused(F, RU, row, j + RADIUS, h < H, n, on_f, on_r, ROUND)
         m = tl.maximum(tl.associative_scan(a, 2, larger, reverse=True), tl.associative_scan(e, 2, larger))
         if 2 * RADIUS > SPAN:
             inner = (h < H) & (t < 2 * RADIUS - SPAN)
-            g = fused(F, RU, row, j - RADIUS + SPAN, inner, n, on_f, on_r, ROUND, FAST)
+            g = fused(F, RU, row, j - RADIUS + SPAN, inner, n, on_f, on_r, ROUND)
             m = tl.maximum(m, tl.max(g, 2)[:, :, None])
-        z = tl.where((h < H) & (j < n), z - nms_strength * tl.maximum(m - z, 0.0), float("-inf"))
+        z = tl.where((h < H) & (j < n), z - nms_strength * tl.maximum(log2(m, FAST) - z, 0.0), float("-inf"))
     if HAS_CROSS:  # log ρ = x - log Σ_h e^x: one exponential an element, one logarithm a column
         x = z * inverse_temperature
         top = tl.max(x, 0)
@@ -263,12 +265,12 @@ def run(
     has_nms = nms_radius > 0 and nms_strength != 0
     span = 1 << ((2 * nms_radius + 1).bit_length() - 1) if has_nms else 16
     block_h = triton.next_power_of_2(heads)
-    blocks = max(1, min(4096 // block_h, triton.next_power_of_2(width)) // span)
+    blocks = max(1, min(ADJUST_ELEMENTS // block_h, triton.next_power_of_2(width)) // span)
     adjust_kernel[(triton.cdiv(width, blocks * span), batch)](
         f, r, n_candidates, flags, sums, out, sums if lam_out is None else lam_out,
         *f.stride()[:2], *out.stride()[:2], chunks,
         0.0 if lam == "auto" else float(lam), float(lam_clip), nms_strength, exclusivity, 1.0 / temperature,
         BLOCK_H=block_h, BLOCKS=blocks, SPAN=span, RADIUS=nms_radius if has_nms else 0,
         BLOCK_C=triton.next_power_of_2(chunks), CHUNK_J=block_j, LAM_AUTO=lam == "auto", HAS_NMS=has_nms,
-        HAS_CROSS=exclusivity != 0, FAST=not interpreting(), HAS_LAM_OUT=lam_out is not None, num_warps=8, **shared, **follow,
+        HAS_CROSS=exclusivity != 0, FAST=not interpreting(), HAS_LAM_OUT=lam_out is not None, num_warps=ADJUST_WARPS, **shared, **follow,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 // Steps × positions of one layer and head: hue says why a position is read, strength how much attention it got.
 import { CLASS_NAMES, cellsFor, chosen, clampRange, classColours, classOf, colourCells, count, figure, refreshAt, routeOf, share, supportCells, ticks, weightOf, zoomRange } from './core.mjs';
-import { PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headName, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'map', 'Support map'), events = listener(hub);
@@ -155,8 +155,8 @@ async function render({ model, el }) {
 
   const say = () => {
     const support = data.support(hub), cursor = hub.get('cursor'), listed = support.offsets[cursor + 1] - support.offsets[cursor];
-    const text = `layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))} · step ${cursor}: ${count(listed)} positions listed, ${share(1 - (support.rest[cursor] || 0))} of its attention`;
-    parts.statement.textContent = listed ? text : `layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))} · step ${cursor}: the prompt, no support recorded`;
+    const text = `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: ${count(listed)} positions listed, ${share(1 - (support.rest[cursor] || 0))} of its attention`;
+    parts.statement.textContent = listed ? text : `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: the prompt, no support recorded`;
     view.el.dataset.k = liveK(hub);
   };
   events.on(['support', 'now', 'mass', 'recorded', 'k', 'k_live', 'cursor', 'brush', 'span', 'probe'], () => { say(); view.redraw(); });

@@ -1,7 +1,7 @@
 // The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
 import { CLASS, CLASS_NAMES, MARKS, chosen, classOf, count, figure, level, mix, refreshAt, rgb, routeOf, weightOf } from './core.mjs';
 import { findTokens, shown, wrap } from './words.mjs';
-import { choose, cursorKeys, data, h, headName, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
+import { choose, chosenName, cursorKeys, data, h, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
 
 const LINE = 26;
 
@@ -128,7 +128,7 @@ async function render({ model, el }) {
     generated.redraw();
     prompt.redraw();
     requestAnimationFrame(paintMap);
-    parts.statement.textContent = `step ${step}, ${routeOf(run, step)}, writes ${JSON.stringify(texts[run.position[step] + 1] ?? '')} · layer ${hub.get('layer')}, ${headName(hub.get('kv_head'))}: ${memory ? `${count(picked.size)} selected positions tinted` : 'recorded attention tinted'}`;
+    parts.statement.textContent = `step ${step}, ${routeOf(run, step)}, writes ${JSON.stringify(texts[run.position[step] + 1] ?? '')} · layer ${hub.get('layer')}, ${chosenName(hub)}: ${memory ? `${count(picked.size)} selected positions tinted` : 'recorded attention tinted'}`;
     el.dataset.step = step;
   }
 

@@ -89,7 +89,13 @@ export function memoryOf(hub) {
   return { position: data.run(hub).position, sink: now.sink, recentStart: now.recentStart, selection: now, k: liveK(hub) };
 }
 
-export const headName = (head) => (head < 0 ? 'mean of KV heads' : `KV head ${head}`);
+export const headName = (head, among = []) => (head >= 0 ? `KV head ${head}` : ['mean of KV heads', ...(among.length ? [among.join(', ')] : [])].join(' '));
+/** The heads that the panels show, in words. */
+export const chosenName = (hub) => headName(hub.get('kv_head'), hub.get('among') ?? []);
+
+const HEAD_HUES = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8c6d00', '#56b4e9', '#7a5cc4', '#8f8f8f']; // told apart by the colour-blind
+/** One colour for a KV head, the same in every panel and theme. */
+export const headColour = (head) => HEAD_HUES[head % HEAD_HUES.length];
 
 // themes ---------------------------------------------------------------------------------------------------------------
 
