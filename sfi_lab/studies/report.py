@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from sfi_lab.settings import Settings
-
 
 def table(frame: pl.DataFrame, digits: int = 3, headings: dict[str, str] | None = None) -> str:
     """A Markdown table; floats with `digits` decimals, missing values as a dash."""
@@ -39,12 +37,6 @@ def document(title: str, parts: Sequence[tuple[str, str]], machine: dict, comman
     body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts)
     facts = ", ".join(f"{name} {value}" for name, value in machine.items())
     return f"# {title}\n\n{body}\n\n## Where and how\n\n{facts}\n\n    {command or command_line()}\n"
-
-
-def code(settings: Settings) -> str:
-    """The settings as an expression, said as changes to the paper's preset (a tuned run is no variant of `dense`)."""
-    changed = ", ".join(f"{name}={new!r}" for name, (_, new) in Settings.paper().diff(settings).items())
-    return f"Settings.paper({changed})"
 
 
 def command_line() -> str:

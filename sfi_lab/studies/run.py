@@ -17,7 +17,7 @@ from sfi_lab.studies import controls, fidelity, stability, tune_study
 from sfi_lab.studies.machine import machine
 from sfi_lab.studies.material import DEFAULT, gather
 from sfi_lab.studies.reference import reference
-from sfi_lab.studies.report import code, document
+from sfi_lab.studies.report import document
 from sfi_lab.studies.store import Store
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def run_study(
     facts = machine(lab.device)
     head = (
         f"Model {lab.name} ({config['dtype']}), {len(material)} prompts of at most {prompt_tokens} tokens, {new_tokens} new tokens each, "
-        f"`{code(settings)}`."
+        f"`{settings.to_code()}`."
     )
     store.publish(tables, document(study.title, [("Setting", head), *parts], facts, command))
     if references is None:

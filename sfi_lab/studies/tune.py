@@ -23,7 +23,6 @@ from sfi_lab.settings import Settings
 from sfi_lab.studies.controls import _spread
 from sfi_lab.studies.forced import SlowFast, forced_pass
 from sfi_lab.studies.prefix import Prefix
-from sfi_lab.studies.report import code
 from sfi_lab.trace import Trace
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def conclude(
 ) -> Tuned:
     """The winner and the table that says why."""
     shown = points.with_columns(
-        pl.Series("settings", [code(tried[i]) for i in points["setting"]]),
+        pl.Series("settings", [tried[i].to_code() for i in points["setting"]]),
         pl.Series("changed", [_changed(base, tried[i]) for i in points["setting"]]),
         pl.Series("meets_target", [target.met(k, r) for k, r in points.select("kept", "read").iter_rows()]),
     )

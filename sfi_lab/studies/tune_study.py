@@ -8,7 +8,7 @@ import polars as pl
 
 from sfi_lab.settings import Settings
 from sfi_lab.studies.reference import Reference, prompt_row
-from sfi_lab.studies.report import code, table
+from sfi_lab.studies.report import table
 from sfi_lab.studies.tune import Target, choose, combine, conclude, grid_around, rerun, sweep
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def finish(store: Store, names: list[str]) -> tuple[dict[str, pl.DataFrame], lis
     again = tuned.table.filter(pl.col("kl").is_not_null()).select(columns)
     front = tuned.table.filter("on_front").sort("read").select(columns[:4])
     parts = [
-        ("What it says", f"`{code(tuned.settings)}`\n\n{tuned.why}"),
+        ("What it says", f"`{tuned.settings.to_code()}`\n\n{tuned.why}"),
         ("Run again", table(again, 4)),
         ("The front (proxy)", table(front, 4)),
     ]
     tables = {"settings": tuned.table, "prompts": store.frame("prompts", names)}
-    return tables, parts, {"settings": tuned.settings.to_dict(), "code": code(tuned.settings), "why": tuned.why}
+    return tables, parts, {"settings": tuned.settings.to_dict(), "code": tuned.settings.to_code(), "why": tuned.why}

@@ -83,11 +83,7 @@ def support(trace: Trace, layer: int, kv_heads: Sequence[int]) -> Support:
         step, ids, weights = (long[name].to_numpy() for name in ("step", "positions", "weights"))
         rest_step, rest = listed["step"].to_numpy(), 1.0 - listed["weights"].to_numpy()
     else:
-        rows = (
-            table.sort("step")
-            .select("step", "positions", "weights", "rest")
-            .collect()
-        )
+        rows = table.sort("step").select("step", "positions", "weights", "rest").collect()
         long = rows.select("step", "positions", "weights").explode("positions", "weights")
         step, ids, weights = (long[name].to_numpy() for name in ("step", "positions", "weights"))
         rest_step, rest = rows["step"].to_numpy(), rows["rest"].to_numpy()
@@ -106,9 +102,7 @@ def recorded_ranking(trace: Trace, layer: int, kv_heads: Sequence[int]) -> Ranki
     return Ranking(steps, len(kv_heads), Rows.of([row.to_numpy() for row in rows["positions"]]))
 
 
-def ranking(
-    refresh_steps: np.ndarray, positions: Sequence[np.ndarray], kv_heads: Sequence[int], room: int
-) -> Ranking:
+def ranking(refresh_steps: np.ndarray, positions: Sequence[np.ndarray], kv_heads: Sequence[int], room: int) -> Ranking:
     """A re-selection's ranking: positions [H_kv, K_i] per refresh, cut to `room` ids a head (best first, so a prefix)."""
     lists = [p[h, :room] for p in positions for h in kv_heads]
     return Ranking(np.asarray(refresh_steps, np.int32), len(kv_heads), Rows.of(lists))
@@ -119,9 +113,7 @@ def cut(ranking: Ranking, room: int) -> Ranking:
     rows = ranking.rows
     if len(rows.offsets) < 2 or int(np.diff(rows.offsets.astype(np.int64)).max()) <= room:
         return ranking
-    return Ranking(
-        ranking.steps, ranking.heads, Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)])
-    )
+    return Ranking(ranking.steps, ranking.heads, Rows.of([rows[i][:room] for i in range(len(rows.offsets) - 1)]))
 
 
 def wire_ids(rows: Rows, positions: int) -> dict[str, Any]:

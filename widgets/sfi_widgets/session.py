@@ -175,9 +175,7 @@ class Session:
         plan = replay.schedule(settings)
         chosen = replay.selections(settings.with_(k=room), plan)
         positions = [(s.ranked + settings.sink).numpy() for s in chosen.values()]
-        self.now = replace(
-            self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.heads, room)
-        )
+        self.now = replace(self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.heads, room))
         self._ranked_for = self._ranking_key()
         self.hub.now = self._wire_ranking(self.now)
 
@@ -273,4 +271,3 @@ class Session:
             "decoded": decoded.height,
             "top": meta["top"],
         }
-

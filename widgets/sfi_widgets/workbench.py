@@ -50,7 +50,13 @@ class Workbench(W.VBox):
         self.timing = SlowStepTiming(session) if _has_times(trace) else None
         self.compare = Compare(session, live=False)
         self.decode.observe(self._on_decoded, "running")
-        tabs = {"Text": self.text, "Compare": self.compare, "Selector anatomy": self.anatomy, "Stability": self.stability, "Timing": self.timing}
+        tabs = {
+            "Text": self.text,
+            "Compare": self.compare,
+            "Selector anatomy": self.anatomy,
+            "Stability": self.stability,
+            "Timing": self.timing,
+        }
         tabs = {title: panel for title, panel in tabs.items() if panel is not None}
         self.tabs = W.Tab(list(tabs.values()), titles=list(tabs), layout=W.Layout(width="100%"))
         self.tabs.observe(self._on_tab, "selected_index")
@@ -101,7 +107,17 @@ class Workbench(W.VBox):
         self.session.rank_all()
         self.compare.live = self.anatomy.live = self.stability.live = True
         self.stability.wait()
-        shown = [self.run, self.heads, self.map, self.selection, self.text, self.compare, self.anatomy, self.stability, self.timing]
+        shown = [
+            self.run,
+            self.heads,
+            self.map,
+            self.selection,
+            self.text,
+            self.compare,
+            self.anatomy,
+            self.stability,
+            self.timing,
+        ]
         facts = self.session.trace.info()
         lead = (
             f"{facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new; {self.settings.to_code()}, layer {self.state.layer}. "

@@ -214,6 +214,14 @@ export function classColours(palette) {
   return lut;
 }
 
+/** What shift-click makes of the heads shown: {head, among}; head -1 is the mean over `among`, of all heads where that is empty. */
+export function toggled(head, among, clicked, heads) {
+  const now = new Set(head >= 0 ? [head] : among);
+  if (now.has(clicked)) now.delete(clicked); else now.add(clicked);
+  if (now.size === 1) return { head: [...now][0], among: [] };
+  return { head: -1, among: now.size === heads ? [] : [...now].sort((a, b) => a - b) };
+}
+
 // axes and numbers -----------------------------------------------------------------------------------------------------
 
 /** Round tick values inside [first, last], about `count` of them. */

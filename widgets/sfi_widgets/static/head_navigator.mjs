@@ -1,6 +1,6 @@
 // Layer × KV head: a cell a head, coloured by a metric; click to look at it.
-import { figure, mix, rgb, typed } from './core.mjs';
-import { FONT, canvas, h, headName, hubOf, listener, panel, theme, tooltip } from './ui.mjs';
+import { figure, mix, rgb, toggled, typed } from './core.mjs';
+import { FONT, canvas, chosenName, h, headColour, headName, hubOf, listener, panel, theme, tooltip } from './ui.mjs';
 
 const STOPS = ['#440154', '#3b528b', '#21918c', '#5ec962', '#fde725'].map(rgb); // viridis: even in lightness, safe for the colour-blind
 
@@ -13,7 +13,10 @@ function viridis(t) {
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'heads', 'Heads'), events = listener(hub);
   const facts = hub.get('facts'), kinds = model.get('layer_kinds'), heads = facts.kv_heads, layers = kinds.length;
-  const metrics = model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) }));
+  let metrics = [];
+  const take = () => { metrics = model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) })); };
+  take();
+  const shownHeads = () => { const head = hub.get('kv_head'), among = hub.get('among') ?? []; return head >= 0 ? [head] : among.length ? among : Array.from({ length: heads }, (_, i) => i); };
   const chosen = () => metrics.find((m) => m.name === model.get('metric')) ?? metrics[0];
   const cell = Math.max(12, Math.min(18, Math.floor(150 / heads))), height = 18 + heads * cell + 32;
   const box = h('div', { class: 'sfi-canvas' });
@@ -25,7 +28,7 @@ async function render({ model, el }) {
   const span = (m) => {
     let low = Infinity, high = -Infinity;
     for (const v of m.values) if (v === v) { low = Math.min(low, v); high = Math.max(high, v); }
-    return [low, high > low ? high : low + 1];
+    return low > high ? [NaN, NaN] : [low, high > low ? high : low + 1];
   };
   function draw(context, w) {
     const colours = look.colours, a = area(w), step = a.width / layers, m = chosen();
@@ -33,16 +36,19 @@ async function render({ model, el }) {
     context.font = FONT; context.textBaseline = 'middle'; context.textAlign = 'right';
     for (let head = 0; head < heads; head++) {
       context.fillStyle = colours.faint;
-      context.fillText(`KV ${head}`, a.left - 7, a.top + (head + 0.5) * cell);
+      context.fillText(`KV ${head}`, a.left - 14, a.top + (head + 0.5) * cell);
+      context.fillStyle = headColour(head);
+      context.fillRect(a.left - 10, a.top + head * cell + 3, 6, cell - 6);
       for (let l = 0; l < layers; l++) {
         const v = m ? m.values[l * heads + head] : NaN;
         context.fillStyle = kinds[l] === 'full' && v === v ? viridis((v - low) / (high - low)) : colours.band;
         context.fillRect(a.left + l * step + 0.5, a.top + head * cell + 0.5, Math.max(1, step - 1), cell - 1);
       }
     }
-    const layer = hub.get('layer'), head = hub.get('kv_head');
+    const layer = hub.get('layer');
     context.strokeStyle = colours.cursor; context.lineWidth = 2;
-    context.strokeRect(a.left + layer * step, a.top + (head < 0 ? 0 : head * cell), step, head < 0 ? heads * cell : cell);
+    if (shownHeads().length === heads) context.strokeRect(a.left + layer * step, a.top, step, heads * cell);
+    else for (const head of shownHeads()) context.strokeRect(a.left + layer * step, a.top + head * cell, step, cell);
     context.lineWidth = 1;
     context.textAlign = 'center'; context.textBaseline = 'top';
     const every = Math.ceil(26 / step);
@@ -61,14 +67,18 @@ async function render({ model, el }) {
     const r = view.el.getBoundingClientRect(), a = area(r.width), x = e.clientX - r.left, y = e.clientY - r.top;
     return { x, y, layer: Math.floor(((x - a.left) * layers) / a.width), head: Math.floor((y - a.top) / cell), inside: x >= a.left && x < a.left + a.width && y >= a.top && y < a.top + a.height };
   };
-  function pick(layer, head) {
-    if (!facts.layers.includes(layer)) return;
-    const same = hub.get('layer') === layer && hub.get('kv_head') === head;
-    hub.set('layer', layer);
-    hub.set('kv_head', same ? -1 : head);
+  function show(layer, head, among) {
+    hub.set('among', among); hub.set('layer', layer); hub.set('kv_head', head);
     hub.save_changes();
   }
-  view.el.addEventListener('click', (e) => { const at = locate(e); if (at.inside) pick(at.layer, at.head); });
+  function pick(layer, head, add) {
+    if (!facts.layers.includes(layer)) return;
+    const here = hub.get('layer') === layer;
+    if (!add) { show(layer, here && hub.get('kv_head') === head ? -1 : head, []); return; }
+    const next = here ? toggled(hub.get('kv_head'), hub.get('among') ?? [], head, heads) : { head, among: [] };
+    show(layer, next.head, next.among);
+  }
+  view.el.addEventListener('click', (e) => { const at = locate(e); if (at.inside) pick(at.layer, at.head, e.shiftKey); });
   view.el.addEventListener('pointermove', (e) => {
     const at = locate(e), m = chosen();
     if (!at.inside) { tip.hide(); return; }
@@ -83,28 +93,38 @@ async function render({ model, el }) {
     e.preventDefault();
     const at = facts.layers.indexOf(hub.get('layer'));
     const layer = facts.layers[Math.max(0, Math.min(facts.layers.length - 1, at + move[0]))];
-    hub.set('layer', layer);
-    hub.set('kv_head', Math.max(-1, Math.min(heads - 1, hub.get('kv_head') + move[1])));
-    hub.save_changes();
+    show(layer, Math.max(-1, Math.min(heads - 1, hub.get('kv_head') + move[1])), move[1] ? [] : hub.get('among') ?? []);
   });
   const low = h('span'), high = h('span');
   parts.legend.append(low, h('i', { class: 'sfi-swatch sfi-viridis' }), high, h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch qk' }), 'layers with queries and keys'),
-    h('span', { class: 'sfi-hint' }, 'click a head to look at it, again for the mean of its layer'));
-  const select = h('select', { 'aria-label': 'Metric of the heads' }, ...metrics.map((m) => h('option', { value: m.name }, m.title)));
+    h('span', { class: 'sfi-hint' }, 'click a head to look at it, again for the mean of its layer; shift-click adds heads to a mean'));
+  const line = h('span', { class: 'sfi-hint', 'aria-live': 'polite' }), bar = h('progress', { max: '1', 'aria-label': 'Layers done' });
+  parts.body.append(h('div', { class: 'sfi-summary' }, bar, line));
+  const select = h('select', { 'aria-label': 'Metric of the heads' });
+  const options = () => select.replaceChildren(...metrics.map((m) => h('option', { value: m.name }, m.title)));
+  options();
   select.addEventListener('change', () => { model.set('metric', select.value); model.save_changes(); });
   parts.tools.append(h('label', {}, 'colour ', select));
   const say = () => {
     const m = chosen();
     if (!m) { parts.statement.textContent = 'no refresh was recorded, so there is nothing to compare'; return; }
     select.value = m.name;
-    const [a, b] = span(m), layer = hub.get('layer'), head = hub.get('kv_head');
-    low.textContent = figure(a); high.textContent = figure(b);
+    const [a, b] = span(m), layer = hub.get('layer');
+    low.textContent = a === a ? figure(a) : ''; high.textContent = b === b ? figure(b) : '';
     select.title = m.meaning;
-    const own = head < 0 ? Array.from({ length: heads }, (_, i) => m.values[layer * heads + i]).reduce((x, y) => x + y, 0) / heads : m.values[layer * heads + head];
-    parts.statement.textContent = `${m.title}: ${m.meaning} · layer ${layer}, ${headName(head)}: ${own === own ? figure(own) : 'none'} (${m.kind})`;
+    const mine = shownHeads(), own = mine.reduce((x, i) => x + m.values[layer * heads + i], 0) / mine.length;
+    parts.statement.textContent = `${m.title}: ${m.meaning} · layer ${layer}, ${chosenName(hub)}: ${own === own ? `${figure(own)}${m.kind ? ` (${m.kind})` : ''}` : 'none'}`;
   };
+  const sum = () => {
+    const busy = model.get('busy'), kind = model.get('summary_kind');
+    bar.hidden = !busy; bar.value = model.get('progress');
+    line.replaceChildren(busy ? 'all layers under the current settings …' : model.get('summary'), ' ', kind && !busy ? h('span', { class: 'sfi-kind', 'data-kind': kind }, kind) : '');
+  };
+  model.on('change:metrics', () => { take(); options(); say(); view.redraw(); });
   model.on('change:metric', () => { say(); view.redraw(); });
-  events.on(['layer', 'kv_head'], () => { say(); view.redraw(); });
+  for (const name of ['summary', 'summary_kind', 'busy', 'progress']) model.on(`change:${name}`, sum);
+  events.on(['layer', 'kv_head', 'among'], () => { say(); view.redraw(); });
+  sum();
   say();
   view.redraw();
   return () => { events.stop(); look.stop(); view.stop(); };
