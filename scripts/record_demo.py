@@ -7,6 +7,8 @@ The repetition penalty keeps a model of this size from circling in one sentence.
 import sys
 from pathlib import Path
 
+import torch
+
 import sfi_lab as sfi
 from sfi_lab.text import prompt
 
@@ -17,6 +19,7 @@ QK_LAYERS = [4, 14, 24]
 
 
 def main(folder: Path) -> None:
+    torch.set_num_threads(1)  # step times are steadier on a machine that does something else beside
     lab = sfi.load()
     result = lab.generate(
         [{"role": "user", "content": prompt(PROMPT).text}],

@@ -118,7 +118,6 @@ def dense_decode(
     plan: DecodePlan | None = None,
     out: torch.Tensor | None = None,
     tuning=None,
-    pdl: bool = False,
     backend: str | None = None,
 ) -> torch.Tensor:
     """softmax(scale q k^T) v over positions 0 .. length - 1 of every sequence, split over the device.
@@ -138,8 +137,6 @@ def dense_decode(
         plan: from `plan_step` without routes; None makes one here (one more launch).
         out: receives the result; contiguous, shape and dtype of q.
         tuning: a `decode.tuning.DecodeTuning` to use instead of the default (its warps and stages).
-        pdl: begin while the launch before on this stream still runs, and let the next begin likewise. The plan, the tables,
-            the lengths and the packed counts must then come from before that launch. Hopper and later.
 
     Returns:
         out, in the shape and dtype of q.
@@ -153,7 +150,7 @@ def dense_decode(
         plan = plan_step(lengths, heads=heads, group=group, dim=dim, element_size=q.element_size(), backend=backend)
     implementation("dense", q, backend).run(
         q4, k_pages, v_pages, block_tables, lengths, scale, softcap=softcap, scores=scores, score_lse=score_lse,
-        sink=sink, recent_start=recent_start, plan=plan, out=out4, tuning=tuning, pdl=pdl,
+        sink=sink, recent_start=recent_start, plan=plan, out=out4, tuning=tuning,
     )  # fmt: skip
     return out
 
@@ -178,7 +175,6 @@ def sparse_decode(
     plan: DecodePlan | None = None,
     out: torch.Tensor | None = None,
     tuning=None,
-    pdl: bool = False,
     backend: str | None = None,
 ) -> torch.Tensor:
     """One launch for a batch on mixed routes: packed memory and recent window where route is 0, all pages where 1.
@@ -211,6 +207,6 @@ def sparse_decode(
         )  # fmt: skip
     implementation("sparse", q, backend).run(
         q4, k_pages, v_pages, block_tables, lengths, packed_k, packed_v, counts, recent_start, route, scale,
-        softcap=softcap, scores=scores, score_lse=score_lse, sink=sink, plan=plan, out=out4, tuning=tuning, pdl=pdl,
+        softcap=softcap, scores=scores, score_lse=score_lse, sink=sink, plan=plan, out=out4, tuning=tuning,
     )  # fmt: skip
     return out

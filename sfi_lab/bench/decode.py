@@ -205,8 +205,6 @@ class _SdpaAttention:
     def finish(self) -> None:
         """Nothing to wait for."""
 
-    def __call__(
-        self, layer: int, q: Tensor, scale: float, softcap: float | None = None, pdl: bool = False
-    ) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, scale: float, softcap: float | None = None) -> Tensor:
         """q [B, H_kv, G, D]: the group's heads as rows of one KV head, so no head is repeated."""
         return F.scaled_dot_product_attention(q, self._k, self._v, scale=scale)

@@ -103,26 +103,21 @@ class StepAttention:
                 state.length, route=state.route, plan=self._plans["mixed"], **fast, **shape
             )
 
-    def __call__(
-        self, layer: int, q: Tensor, scale: float, softcap: float | None = None, pdl: bool = False
-    ) -> Tensor:
-        """q [B, H_kv, G, D] after norm and RoPE; the step's own K/V are in the pages. -> [B, H_kv, G, D].
-
-        pdl: this launch may begin while the one before it ends; what selects waits for events instead.
-        """
+    def __call__(self, layer: int, q: Tensor, scale: float, softcap: float | None = None) -> Tensor:
+        """q [B, H_kv, G, D] after norm and RoPE; the step's own K/V are in the pages. -> [B, H_kv, G, D]."""
         cache, state = self.cache, self.state
         pages = (cache.k_pages[layer], cache.v_pages[layer], cache.tables, state.length)
         how = {"softcap": softcap, "backend": self.backend}
         if self.kind == "dense":
             with self._stage(layer, "attention"):
-                return dense_decode(q, *pages, scale, plan=self._plans["dense"], pdl=pdl, **how)
+                return dense_decode(q, *pages, scale, plan=self._plans["dense"], **how)
         packed = cache.packed[layer]
         memory = (packed.k, packed.v, packed.counts, state.recent_start)
         if self.kind == "slow" and (self.group is None or layer % self.settings.layer_groups == self.group):
             return self._slow(layer, q, pages, memory, scale, how)
         route, plan = (self._fast_route, "fast") if self.kind == "fast" else (self._rest_route, "rest")
         with self._stage(layer, "attention"):
-            return sparse_decode(q, *pages, *memory, route, scale, plan=self._plans[plan], pdl=pdl, **how)
+            return sparse_decode(q, *pages, *memory, route, scale, plan=self._plans[plan], **how)
 
     def finish(self) -> None:
         """The barrier at the end of a step: what was selected in it is in place for the next."""

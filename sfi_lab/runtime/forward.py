@@ -88,7 +88,7 @@ class FusedForward:
             qkv, self.weights.cos, self.weights.sin, state.position, cache.k_pages[i], cache.v_pages[i], cache.tables,
             cache.norms[i], q_norm=w.q_norm, k_norm=w.k_norm, **how,
         )  # fmt: skip
-        attended = attention(i, q, w.scale, pdl=how["pdl"]).view(len(qkv), -1)
+        attended = attention(i, q, w.scale).view(len(qkv), -1)
         stream = linear(attended, w.out, bias=w.out_bias, residual=stream.hidden, next_norm=w.mlp_norm, **how)
         act = linear(stream, w.gate_up, bias=w.gate_up_bias, gated=True, **how)
         return linear(act, w.down, bias=w.down_bias, residual=stream.hidden, next_norm=next_norm, **how)

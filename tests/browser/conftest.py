@@ -39,8 +39,10 @@ def panels_page(chromium, trace, tmp_path):
     """Opens panels of a new workbench under fake models: f(names, width=…, dark=…) -> (page, workbench)."""
     contexts = []
 
-    def open_panels(*names, width=900, dark=False):
-        bench = Workbench(trace)
+    def open_panels(*names, width=900, dark=False, prepare=None, **given):
+        bench = Workbench(trace, **given)
+        if prepare is not None:
+            prepare(bench)
         bench.session.rank_all()
         path = to_html([getattr(bench, name) for name in names], tmp_path / "page.html", "test")
         context = chromium.new_context(

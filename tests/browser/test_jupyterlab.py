@@ -130,7 +130,7 @@ def test_a_layer_without_queries_says_so_in_the_panel(lab_page):
     page.wait_for_function(
         "document.querySelector('.sfi-controls [role=alert]').textContent.startsWith('layer 7 was recorded without')"
     )
-    assert page.inner_text(".sfi-kind") == "recording"
+    assert page.inner_text(".sfi-controls .sfi-kind") == "recording"
     page.select_option("[data-field=layer]", "14")
     page.wait_for_selector(".sfi-controls [role=alert]", state="hidden")
 
@@ -138,12 +138,12 @@ def test_a_layer_without_queries_says_so_in_the_panel(lab_page):
 def test_t_max_turns_the_badge_to_proxy_and_moves_refreshes(lab_page):
     page, _ = lab_page
     reset(page)
-    assert page.inner_text(".sfi-kind") == "exact"
+    assert page.inner_text(".sfi-controls .sfi-kind") == "exact"
     page.fill(".sfi-controls [data-name=t_max] .sfi-number", "8")
     page.keyboard.press("Tab")
-    page.wait_for_function("document.querySelector('.sfi-kind').textContent === 'proxy'")
+    page.wait_for_function("document.querySelector('.sfi-controls .sfi-kind').textContent === 'proxy'")
     reset(page)
-    page.wait_for_function("document.querySelector('.sfi-kind').textContent === 'exact'")
+    page.wait_for_function("document.querySelector('.sfi-controls .sfi-kind').textContent === 'exact'")
 
 
 def test_code_box_and_errors(lab_page):
@@ -168,6 +168,67 @@ def test_cursor_is_shared(lab_page):
     assert "at step 199:" in page.inner_text(".sfi-selection .sfi-statement")
     page.keyboard.press("Home")
     page.wait_for_function("document.querySelector('.sfi-text .sfi-statement').textContent.startsWith('step 0, ')")
+
+
+def test_settings_are_summed_up_over_all_layers(lab_page):
+    page, _ = lab_page
+    reset(page)
+    page.fill(".sfi-controls [data-name=k] .sfi-number", "40")
+    page.keyboard.press("Tab")
+    page.wait_for_function(
+        "document.querySelector('.sfi-heads .sfi-summary').textContent.includes('current settings, 3 layers: mass kept')"
+    )
+    assert page.inner_text(".sfi-heads .sfi-summary .sfi-kind") == "exact"
+    page.select_option(".sfi-heads select", "stability")
+    page.wait_for_function(
+        "/layer 14, KV head 0: 0\\.\\d+ \\(exact\\)/.test(document.querySelector('.sfi-heads .sfi-statement').textContent)"
+    )
+    page.select_option(".sfi-heads select", "now_missed")
+    page.wait_for_function(
+        "document.querySelector('.sfi-heads .sfi-statement').textContent.includes('missed mass, current settings')"
+    )
+    page.select_option(".sfi-heads select", "missed")
+    reset(page)
+
+
+def test_shift_click_shows_the_mean_of_two_heads(lab_page):
+    page, _ = lab_page
+    box = page.locator(".sfi-heads canvas").bounding_box()
+    place = {"x": 62 + 14.5 * (box["width"] - 76) / 30, "y": 6 + 2.5 * 18}
+    page.click(".sfi-heads canvas", position=place, modifiers=["Shift"])
+    page.wait_for_function(
+        "document.querySelector('.sfi-map .sfi-statement').textContent.includes('mean of KV heads 0, 2')"
+    )
+    page.wait_for_selector(".sfi-selection .sfi-heads-key .sfi-key")
+    page.click(".sfi-heads canvas", position=place, modifiers=["Shift"])
+    page.wait_for_function(
+        "document.querySelector('.sfi-map .sfi-statement').textContent.startsWith('layer 14, KV head 0')"
+    )
+
+
+def test_compare_pins_the_current_settings(lab_page):
+    page, _ = lab_page
+    reset(page)
+    page.click("text=Compare >> nth=0")
+    page.wait_for_selector(".sfi-compare canvas[data-frame]")
+    page.wait_for_selector(".sfi-compare [data-name=overlap]")
+    assert page.inner_text(".sfi-compare [data-name=overlap] td").startswith("1.00")
+    page.fill(".sfi-controls [data-name=k] .sfi-number", "20")
+    page.keyboard.press("Tab")
+    page.wait_for_function("document.querySelector('.sfi-compare').textContent.includes('k=20')")
+    page.click(".sfi-compare [data-do=pin]")
+    page.wait_for_function(
+        "document.querySelector('.sfi-compare [data-name=overlap] td').textContent.startsWith('1.00')"
+    )
+    reset(page)
+    page.wait_for_function(
+        "!document.querySelector('.sfi-compare [data-name=overlap] td').textContent.startsWith('1.00')"
+    )
+    page.click(".sfi-compare [data-do=unpin]")
+    page.wait_for_function(
+        "document.querySelector('.sfi-compare [data-name=overlap] td').textContent.startsWith('1.00')"
+    )
+    page.click(".lm-TabBar-tabLabel >> text=Text")
 
 
 def test_decode_again_streams_a_new_run(lab_page):

@@ -2,7 +2,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import {
   CLASS, PICK, cellsFor, columnBits, columnMax, chosen, chosenCells, clampRange, classColours, classOf, colourCells, compareSets, count, figure,
-  level, levelTable, nearest, refreshAt, rowsOf, selectionCells, supportCells, ticks, typed, weightOf, zoomRange,
+  level, levelTable, nearest, refreshAt, rowsOf, selectionCells, supportCells, ticks, toggled, typed, weightOf, zoomRange,
 } from '../../widgets/sfi_widgets/static/core.mjs';
 import { commonPrefix, findTokens, wrap } from '../../widgets/sfi_widgets/static/words.mjs';
 
@@ -158,4 +158,13 @@ test('curves in pixel columns keep the largest value, flags their union', () => 
   assert.deepEqual([...v], [5, 3]);
   assert.deepEqual([...columnMax(Float32Array.of(1), 3, 0, 4, 4)].map((x) => x === x), [false, false, false, true]);
   assert.deepEqual([...columnBits(Uint8Array.of(1, 2, 4, 0), 0, 0, 4, 2)], [3, 4]);
+});
+
+test('shift-click adds and takes heads of a mean', () => {
+  assert.deepEqual(toggled(0, [], 2, 4), { head: -1, among: [0, 2] });
+  assert.deepEqual(toggled(-1, [0, 2], 1, 4), { head: -1, among: [0, 1, 2] });
+  assert.deepEqual(toggled(-1, [0, 2], 0, 4), { head: 2, among: [] });
+  assert.deepEqual(toggled(-1, [0, 1, 2], 3, 4), { head: -1, among: [] }, 'all heads are the plain mean');
+  assert.deepEqual(toggled(1, [], 1, 4), { head: -1, among: [] }, 'nothing left: the plain mean');
+  assert.deepEqual(toggled(-1, [], 3, 4), { head: 3, among: [] }, 'from the plain mean: this head alone');
 });

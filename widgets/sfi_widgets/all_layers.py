@@ -30,7 +30,9 @@ class AllLayers:
     ) -> None:
         self._trace, self._pause = trace, pause
         self._started, self._progress, self._finished, self._failed = started, progress, finished, failed
-        self._lock = threading.Lock()  # held while a result is handed over, so that a new request can't slip in between
+        self._lock = (
+            threading.RLock()
+        )  # held while a result is handed over, so that a new request can't slip in between
         self._number = 0
         self._newest = threading.Event()
         self._thread: threading.Thread | None = None

@@ -55,7 +55,6 @@ class Compare(Panel):
     note = T.Unicode("").tag(sync=True)
     error = T.Unicode("").tag(sync=True)
     pinned = T.Bool(False).tag(sync=True)
-    live = T.Bool(True)
 
     def __init__(self, a: Given, b: Given | None = None, **traits: object) -> None:
         if isinstance(a, Session) and b is None:  # a workbench: A is the recording until something is pinned
@@ -152,7 +151,8 @@ class Compare(Panel):
         """The same map, curves and numbers as a matplotlib figure."""
         from .deep_twins import compare_figure  # matplotlib takes a while to import
 
-        return compare_figure(self)
+        with self.awake():
+            return compare_figure(self)
 
     def shows(self) -> str:
         if self.sides is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import anywidget
 import traitlets as T
 from ipywidgets import widget_serialization
@@ -22,6 +25,7 @@ class Panel(anywidget.AnyWidget):
     """
 
     _css = style()
+    live = T.Bool(True)  # False: hidden, so nothing is computed on a change
     hub = T.Instance(Hub).tag(sync=True, **widget_serialization)
 
     def __init__(self, source: Trace | Session, **traits: object) -> None:
@@ -32,6 +36,15 @@ class Panel(anywidget.AnyWidget):
     def state(self):
         """The choices (settings, layer, head, cursor …) this panel follows."""
         return self.session.state
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Computes while the block runs, also where the panel is hidden; for pictures of what can't be seen."""
+        before, self.live = self.live, True
+        try:
+            yield
+        finally:
+            self.live = before
 
     def shows(self) -> str:
         """The facts in the panel's repr, the same on every run."""

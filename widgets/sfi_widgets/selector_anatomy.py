@@ -31,7 +31,6 @@ class SelectorAnatomy(Panel):
     height = T.Int(430).tag(sync=True)  # CSS pixels
     stage = T.Dict().tag(sync=True)
     error = T.Unicode("").tag(sync=True)
-    live = T.Bool(True)
 
     def __init__(self, source: Trace | Session, **traits: object) -> None:
         session = source if isinstance(source, Session) else Session(source)
@@ -86,6 +85,13 @@ class SelectorAnatomy(Panel):
             "coverage": [coverage(chosen[bit][head], j) for bit in (BY_SCORE, BY_NMS, SELECTED)],
             "duplication": [duplication(chosen[bit]) for bit in (BY_SCORE, BY_NMS, SELECTED)],
         }
+
+    def to_figure(self):
+        """The same curves and strips as a matplotlib figure."""
+        from .deep_twins import anatomy_figure  # matplotlib takes a while to import
+
+        with self.awake():
+            return anatomy_figure(self)
 
     def shows(self) -> str:
         if not self.stage:

@@ -30,6 +30,7 @@ class Reselection:
     keys_read: positions each step would read, int32 [steps]; 0 for the prompt's step.
     recent_start: first position of the recent window, int32 [steps].
     lam: float32 [refreshes], the head's λ (mean over heads for the mean).
+    kept_by_head: float32 [heads shown, steps], what `kept` is the mean of.
     """
 
     settings: Settings
@@ -40,6 +41,7 @@ class Reselection:
     keys_read: np.ndarray
     recent_start: np.ndarray
     lam: np.ndarray
+    kept_by_head: np.ndarray
 
     @property
     def mean_kept(self) -> float:
@@ -59,7 +61,7 @@ class Session:
     `why_not` then says so in a sentence.
     """
 
-    def __init__(self, trace: Trace, lab: Any = None) -> None:
+    def __init__(self, trace: Trace, lab: Any = None, state: LabState | None = None) -> None:
         self.trace, self.lab = trace, lab
         if not trace.layers:
             raise SfiError(f"{trace.path} holds no support of any layer: record with 'support' or 'support+qk'")
@@ -71,10 +73,13 @@ class Session:
             kv_heads=trace.kv_heads,
             steps=steps.height,
             positions=positions,
+            recording=str(trace.path.resolve()),
         )
         self.state.kv_head = 0
         if trace.qk_layers:
             self.state.layer = trace.qk_layers[len(trace.qk_layers) // 2]
+        if state is not None and state.recording == self.state.recording:
+            self.state.take_over(state)
         self._position = steps["position"].to_numpy()
         self._replays: dict[int, Any] = {}
         self._baselines: dict[int, Any] = {}
@@ -212,8 +217,9 @@ class Session:
 
         heads, n = list(self.state.heads), self.state.steps
         refreshes = np.asarray(out.refresh_steps, np.int32)
-        kept = np.full(n, np.nan, np.float32)
+        kept, by_head = np.full(n, np.nan, np.float32), np.full((len(heads), n), np.nan, np.float32)
         decoded = np.asarray(self.trace.decode_steps)
+        by_head[:, decoded] = out.kept[:, heads].T
         kept[decoded] = out.kept[:, heads].mean(1)
         keys = np.zeros(n, np.int32)
         keys[decoded] = out.keys_read
@@ -223,7 +229,9 @@ class Session:
         starts = [recent_start(int(p) + 1, settings.sink, settings.recent) for p in self._position[window]]
         ranked = columns.ranking(refreshes, out.positions, heads, 1 << 30)
         lam = np.asarray(out.lam, np.float32)[:, heads].mean(1)
-        return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam)
+        return Reselection(
+            settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam, by_head
+        )
 
     def _wire_ranking(self, now: Reselection) -> dict[str, Any]:
         return {
@@ -240,6 +248,8 @@ class Session:
             "sink": now.settings.sink,
             "recent_start": now.recent_start.tobytes(),
             "kept": now.kept.tobytes(),
+            "by_head": now.kept_by_head.tobytes() if len(now.kept_by_head) > 1 else b"",
+            "shown_heads": list(self.state.heads),
             "kept_before": before.kept.tobytes(),
             "keys_read": now.keys_read.tobytes(),
             "keys_before": before.keys_read.tobytes(),

@@ -30,7 +30,6 @@ class StabilityPanel(Panel):
     verdict = T.Unicode("").tag(sync=True)
     error = T.Unicode("").tag(sync=True)
     busy = T.Bool(False).tag(sync=True)
-    live = T.Bool(True)
 
     def __init__(self, source: Trace | Session, **traits: object) -> None:
         session = source if isinstance(source, Session) else Session(source)
@@ -95,6 +94,14 @@ class StabilityPanel(Panel):
                     extra |= {f"{side}_low": part["low"].to_list(), f"{side}_high": part["high"].to_list()}
                 self.curves = {**self.curves, **extra}
             self.verdict, self.busy = words, False
+
+    def to_figure(self):
+        """The same curves as a matplotlib figure."""
+        from .deep_twins import stability_figure  # matplotlib takes a while to import
+
+        with self.awake():
+            self.wait()
+            return stability_figure(self)
 
     def shows(self) -> str:
         if not self.curves:

@@ -35,7 +35,10 @@ class LabState(T.HasTraits):
     probe = T.Int(-1)
     error = T.Unicode("")
 
-    def __init__(self, *, settings: Settings, layers: list[int], kv_heads: int, steps: int, positions: int) -> None:
+    def __init__(
+        self, *, settings: Settings, layers: list[int], kv_heads: int, steps: int, positions: int, recording: str = ""
+    ) -> None:
+        self.recording = recording  # which trace the choices belong to
         self.layers, self.kv_heads, self.steps, self.positions = list(layers), kv_heads, steps, positions
         self._recorded = settings
         super().__init__(

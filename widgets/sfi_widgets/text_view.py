@@ -19,6 +19,12 @@ class TextView(Panel):
         """Selected positions at the cursor's step under the current settings (as recorded, where none can be re-selected)."""
         return self.session.selected_at(self.state.cursor).tolist()
 
+    def to_figure(self):
+        """The text before the cursor's token, with what is kept, as a matplotlib figure."""
+        from .deep_twins import text_figure  # matplotlib takes a while to import
+
+        return text_figure(self)
+
     def shows(self) -> str:
         tokens, step = self.session.trace.tokens, self.session.trace.steps.row(self.state.cursor, named=True)
         why = f"slow ({step['reason']})" if step["route"] == "slow" else step["route"]

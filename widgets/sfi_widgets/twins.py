@@ -132,11 +132,15 @@ def _decoded(session: Session, values: np.ndarray) -> np.ndarray:
 
 
 def _segments(ranking: Ranking, k: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Start, end and position of every stretch of steps in which a position is selected."""
-    ends = np.append(ranking.steps[1:], steps)
+    return segments(ranking.steps, [ranking.at(r, k) for r in range(len(ranking.steps))], steps)
+
+
+def segments(starts: np.ndarray, positions: list[np.ndarray], steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start, end and position of every stretch of steps in which a position is in a set; the sets change at `starts`."""
+    ends = np.append(starts[1:], steps)
     found = [
-        (np.full(len(at := ranking.at(r, k)), ranking.steps[r]), np.full(len(at), ends[r]), at)
-        for r in range(len(ranking.steps))
+        (np.full(len(at), start), np.full(len(at), end), at)
+        for start, end, at in zip(starts, ends, positions, strict=True)
     ]
     if not found:
         return (np.empty(0),) * 3

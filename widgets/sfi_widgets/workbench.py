@@ -30,24 +30,39 @@ from .text_view import TextView
 class Workbench(W.VBox):
     """Linked panels on a trace. `Workbench(trace)`, or `Workbench(trace, lab=lab)` to decode again with a loaded model.
 
-    state: the choices (settings, layer, KV head, cursor …) as traits, for use from Python.
+    state: the choices (settings, layer, KV head, cursor …) as traits, for use from Python. A new workbench starts at the
+    recording's settings; `state=old.state` (or `state=old`) starts where another one of the same recording is. A cell
+    that survives being run again says `bench = Workbench(trace, state=globals().get("bench"))`. A state of another
+    recording is left aside.
+    timeline: streams of profiled steps for the timing panel (`SlowStepTiming`).
     Attributes: run, heads, controls, map, selection, text, compare, anatomy, timing, stability, decode are the panels (timing is
     None where the trace holds no times); session holds the arrays.
     """
 
-    def __init__(self, trace: Trace | str | Path, lab: Any = None, **layout: Any) -> None:
+    def __init__(
+        self,
+        trace: Trace | str | Path,
+        lab: Any = None,
+        state: LabState | Workbench | None = None,
+        timeline: Any = None,
+        **layout: Any,
+    ) -> None:
         if isinstance(trace, (str, Path)):
             trace = Trace.open(trace)
         if not isinstance(trace, Trace):
             raise SfiError(f"Workbench takes a Trace or the path of one, not {type(trace).__name__}")
-        self.session = session = Session(trace, lab)
+        if isinstance(state, Workbench):
+            state = state.state
+        if not isinstance(state, LabState | None):
+            raise SfiError(f"state takes a Workbench or its state, not {type(state).__name__}")
+        self.session = session = Session(trace, lab, state)
         wide = {"flex": "3 1 520px", "min_width": "0", "grid_gap": "8px"}
         self.run, self.heads = RunStrip(session), HeadNavigator(session)
         self.controls = Controls(session, layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px"))
         self.map, self.selection, self.text = SupportMap(session), SelectionPanel(session), TextView(session)
         self.decode = DecodeAgain(session)
         self.anatomy, self.stability = SelectorAnatomy(session, live=False), StabilityPanel(session, live=False)
-        self.timing = SlowStepTiming(session) if _has_times(trace) else None
+        self.timing = SlowStepTiming(session, timeline) if _has_times(trace) else None
         self.compare = Compare(session, live=False)
         self.decode.observe(self._on_decoded, "running")
         tabs = {

@@ -10,7 +10,6 @@ no second launch. Every tile is masked where it is loaded: whatever lies beyond 
 
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 @triton.jit
@@ -149,14 +148,9 @@ def decode_kernel(
     H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, MERGE_G: tl.constexpr, MERGE_S: tl.constexpr,
     HAS_PACKED: tl.constexpr, HAS_SCORES: tl.constexpr, HAS_LSE: tl.constexpr, HAS_CAP: tl.constexpr,
-    UPCAST: tl.constexpr, PRECISION: tl.constexpr, PDL: tl.constexpr,
+    UPCAST: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """out = softmax(scale q k^T) v over a slot's tiles; grid (H_kv, slots).
-
-    PDL: what the plan, the tables and the packed counts say is read while the launch before still runs; q, K and V are not.
-    """
-    if PDL:
-        gdc_launch_dependents()
+    """out = softmax(scale q k^T) v over a slot's tiles; grid (H_kv, slots)."""
     h = tl.program_id(0)
     slot = tl.program_id(1)
     row = ITEMS + slot * 8
@@ -176,6 +170,12 @@ def decode_kernel(
     in_g = (g < G)[:, None]
     in_d = (d < D)[None, :]
     b64 = b.to(tl.int64)
+    q = tl.load(Q + b64 * stride_qb + h * stride_qh + g[:, None] * stride_qg + d[None, :], mask=in_g & in_d, other=0.0)
+    m = tl.full([BLOCK_G], float("-inf"), tl.float32)
+    l = tl.zeros([BLOCK_G], tl.float32)
+    acc = tl.zeros([BLOCK_G, BLOCK_D], tl.float32)
+    mj = tl.full([BLOCK_G], float("-inf"), tl.float32)
+    lj = tl.zeros([BLOCK_G], tl.float32)
     packed_begin = 0
     packs = 0
     count = 0
@@ -194,14 +194,6 @@ def decode_kernel(
         main_begin = tl.minimum(tl.maximum(page_begin, (sink + BLOCK_N - 1) // BLOCK_N), page_end)
         main_end = tl.maximum(tl.minimum(page_end, score_end // BLOCK_N), main_begin)
     page = page_of(table, main_begin, main_begin < main_end, PAGE, BLOCK_N)
-    if PDL:
-        gdc_wait()
-    q = tl.load(Q + b64 * stride_qb + h * stride_qh + g[:, None] * stride_qg + d[None, :], mask=in_g & in_d, other=0.0)
-    m = tl.full([BLOCK_G], float("-inf"), tl.float32)
-    l = tl.zeros([BLOCK_G], tl.float32)
-    acc = tl.zeros([BLOCK_G, BLOCK_D], tl.float32)
-    mj = tl.full([BLOCK_G], float("-inf"), tl.float32)
-    lj = tl.zeros([BLOCK_G], tl.float32)
     for u in range(main_begin - packs, main_end):  # the packed tiles come first
         packed = u < main_begin
         paged = u + 0 * n >= main_begin

@@ -12,7 +12,7 @@ from .tuning import DecodeTuning, default_tuning
 def launch(
     q, k_pages, v_pages, block_tables, lengths, scale, *, softcap, plan: DecodePlan, out,
     scores=None, score_lse=None, sink=0, recent_start=None, packed_k=None, packed_v=None, counts=None,
-    tuning: DecodeTuning | None = None, pdl: bool = False,
+    tuning: DecodeTuning | None = None,
 ) -> None:  # fmt: skip
     """q [B, H_kv, G, D] with unit stride in D; out [B, H_kv, G, D] contiguous; the rest as in `sfi_kernels`."""
     heads, page_size = k_pages.shape[1], k_pages.shape[2]
@@ -22,7 +22,6 @@ def launch(
     merge_g = triton.next_power_of_2(group)
     has_packed, has_scores = packed_k is not None, scores is not None
     unused = plan.items
-    extra = {"launch_pdl": True} if pdl and not interpreting() else {}
     decode_kernel[(heads, plan.slots)](
         q, k_pages, v_pages, block_tables, lengths, plan.items,
         packed_k if has_packed else q, packed_v if has_packed else q, counts if has_packed else unused,
@@ -36,5 +35,5 @@ def launch(
         MERGE_S=max(1, 8192 // (merge_g * block_d)),
         HAS_PACKED=has_packed, HAS_SCORES=has_scores, HAS_LSE=score_lse is not None, HAS_CAP=bool(softcap),
         UPCAST=interpreting() and q.dtype != torch.float32, PRECISION="ieee",
-        PDL=bool(extra), num_warps=tuning.warps, num_stages=tuning.stages, **extra,
+        num_warps=tuning.warps, num_stages=tuning.stages,
     )  # fmt: skip

@@ -23,10 +23,10 @@ def compute_dtype(x: torch.Tensor) -> torch.dtype:
 
 def run(
     q, k_pages, v_pages, block_tables, lengths, scale, *,
-    softcap, scores, score_lse, sink, recent_start, plan, out, tuning=None, pdl=False,
+    softcap, scores, score_lse, sink, recent_start, plan, out, tuning=None,
 ) -> None:  # fmt: skip
     """out = softmax(scale q k^T) v over positions 0 .. length - 1; an empty sequence gives zeros."""
-    del plan, tuning, pdl  # a work list changes nothing here
+    del plan, tuning  # a work list changes nothing here
     dtype = compute_dtype(q)
     for b, length in enumerate(lengths.tolist()):
         k, v = (gather_pages(x, block_tables[b], length).to(dtype) for x in (k_pages, v_pages))

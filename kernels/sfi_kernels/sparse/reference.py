@@ -7,10 +7,10 @@ from ..dense.reference import compute_dtype, gather_pages, logits_of, write_scor
 
 def run(
     q, k_pages, v_pages, block_tables, lengths, packed_k, packed_v, counts, recent_start, route, scale, *,
-    softcap, scores, score_lse, sink, plan, out, tuning=None, pdl=False,
+    softcap, scores, score_lse, sink, plan, out, tuning=None,
 ) -> None:  # fmt: skip
     """out = softmax(scale q k^T) v over packed ∪ [recent_start, length) where route is 0, over all positions where 1."""
-    del plan, tuning, pdl
+    del plan, tuning
     dtype = compute_dtype(q)
     starts, routes = recent_start.tolist(), route.tolist()
     for b, length in enumerate(lengths.tolist()):

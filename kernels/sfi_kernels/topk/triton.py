@@ -18,6 +18,7 @@ import triton.language as tl
 from ..launching import after_previous, chain, load_granularity, round_up
 
 CHUNK = 4096
+FINISH_REGISTERS = 64  # a thread: without a limit 99, and the kernel can't begin beside a running attention kernel
 BINS = tl.constexpr(64)
 
 
@@ -231,5 +232,5 @@ def run(scores, n_candidates, k, *, first, active, out) -> None:
     )  # fmt: skip
     finish_kernel[(rows,)](
         n_candidates, flags, list_key, list_index, meta, out, k, width, first,
-        TILE=tile, num_warps=min(max(tile // 256, 4), 32), **common, **follow,
+        TILE=tile, num_warps=min(max(tile // 256, 4), 32), maxnreg=FINISH_REGISTERS, **common, **follow,
     )  # fmt: skip

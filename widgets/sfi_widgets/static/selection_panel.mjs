@@ -1,6 +1,6 @@
 // What the selector kept at each refresh, now beside the recording, with the mass kept and the keys read.
 import { PICK, cellsFor, chosen, colourCells, compareSets, count, refreshAt, rgb, routeOf, selectionCells, share, ticks, word } from './core.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headColour, hubOf, key, listener, liveK, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'selection', 'Selection'), events = listener(hub);
@@ -20,8 +20,8 @@ async function render({ model, el }) {
     return { left, width, kept: { top, height: lines }, keys: { top: top + lines + gap, height: lines }, map: { top: map, height: height - map - PAD.bottom } };
   };
 
-  function line(context, values, place, x, brush, colour, dash) {
-    context.strokeStyle = colour; context.lineWidth = 1.5; context.setLineDash(dash);
+  function line(context, values, place, x, brush, colour, dash, wide = 1.5) {
+    context.strokeStyle = colour; context.lineWidth = wide; context.setLineDash(dash);
     context.beginPath();
     let open = false;
     const stride = Math.max(1, Math.floor((brush[1] - brush[0]) / 1500));
@@ -56,10 +56,17 @@ async function render({ model, el }) {
     const x = (s) => xOf(s, brush, area.left, area.width);
     let low = 1, most = 1;
     for (let s = brush[0]; s < brush[1]; s++) {
-      if (now) { for (const v of [now.kept[s], now.keptBefore[s]]) if (v < low) low = v; most = Math.max(most, now.keysRead[s], now.keysBefore[s]); }
+      if (now) { for (const v of [now.kept[s], now.keptBefore[s]]) if (v < low) low = v; for (let v, i = s; i < now.byHead.length; i += facts.steps) { v = now.byHead[i]; if (v < low) low = v; } most = Math.max(most, now.keysRead[s], now.keysBefore[s]); }
       else most = Math.max(most, run.read[s]);
     }
     chart(context, area, area.kept, now?.kept, now?.keptBefore, Math.max(0, Math.floor(low * 20 - 0.5) / 20), 1, 'mass kept', (v) => v.toFixed(2), brush, 3);
+    if (now?.byHead.length) {
+      const lowest = Math.max(0, Math.floor(low * 20 - 0.5) / 20), n = facts.steps, band = area.kept;
+      context.save();
+      context.beginPath(); context.rect(area.left, band.top - 2, area.width, band.height + 4); context.clip(); context.globalAlpha = 0.75;
+      now.shownHeads.forEach((head, i) => line(context, now.byHead.subarray(i * n, (i + 1) * n), (v) => band.top + band.height - ((v - lowest) * band.height) / (1 - lowest || 1), x, brush, headColour(head), [], 1));
+      context.restore();
+    }
     chart(context, area, area.keys, now ? now.keysRead : run.read, now?.keysBefore, 0, most * 1.05, 'keys read', count, brush, 3);
     if (!now) {
       context.fillStyle = colours.faint; context.font = FONT; context.textAlign = 'center';
@@ -120,9 +127,12 @@ async function render({ model, el }) {
     key('line now', 'current settings'), key('line before', 'as recorded'), key('both', 'kept by both'), key('selected', 'kept only now'),
     key('before', 'kept only in the recording'), key('tick', 'refresh now'), key('tick before', 'refresh recorded'));
 
+  const headKeys = h('span', { class: 'sfi-heads-key' });
+  parts.legend.append(headKeys);
   const say = () => {
     const now = data.now(hub), recorded = data.recorded(hub), cursor = hub.get('cursor'), k = liveK(hub);
     view.el.dataset.k = k;
+    headKeys.replaceChildren(...(now?.byHead.length ? now.shownHeads.map((i) => h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch line', style: { borderTopColor: headColour(i) } }), `KV ${i}`)) : []));
     if (!now) { parts.statement.textContent = 'as recorded: this layer keeps no queries and keys to re-select from'; return; }
     const a = chosen(now, refreshAt(now.steps, cursor), k), b = chosen(recorded, refreshAt(recorded.steps, cursor), recorded.k);
     const d = compareSets(a, b);

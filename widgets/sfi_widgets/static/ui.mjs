@@ -75,7 +75,7 @@ export const data = {
     if (!n || !n.ids || !m || !m.kept) return null;
     const ranking = once(n, () => ({ ...n, ...rowsOf(n), steps: typed(n.steps, Int32Array), lam: typed(n.lam, Float32Array) }));
     const mass = once(m, () => ({
-      ...m, recentStart: typed(m.recent_start, Int32Array), kept: typed(m.kept, Float32Array), keptBefore: typed(m.kept_before, Float32Array),
+      ...m, byHead: typed(m.by_head, Float32Array), shownHeads: m.shown_heads ?? [], recentStart: typed(m.recent_start, Int32Array), kept: typed(m.kept, Float32Array), keptBefore: typed(m.kept_before, Float32Array),
       keysRead: typed(m.keys_read, Int32Array), keysBefore: typed(m.keys_before, Int32Array),
     }));
     return { ...ranking, ...mass };
@@ -93,7 +93,7 @@ export const headName = (head, among = []) => (head >= 0 ? `KV head ${head}` : [
 /** The heads that the panels show, in words. */
 export const chosenName = (hub) => headName(hub.get('kv_head'), hub.get('among') ?? []);
 
-const HEAD_HUES = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8c6d00', '#56b4e9', '#7a5cc4', '#8f8f8f']; // told apart by the colour-blind
+const HEAD_HUES = ['#56b4e9', '#7a5cc4', '#cc79a7', '#8c6d00', '#0072b2', '#d55e00', '#009e73', '#8f8f8f']; // told apart by the colour-blind
 /** One colour for a KV head, the same in every panel and theme. */
 export const headColour = (head) => HEAD_HUES[head % HEAD_HUES.length];
 
