@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from sfi_lab.errors import SfiError
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "01_workbench.ipynb"
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "notebooks" / "01_workbench.ipynb"
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -30,7 +32,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise SfiError(
             f"notebook {notebook} does not exist; run this from a clone of the repository or name a notebook"
         )
-    command = [sys.executable, "-m", "jupyter", "lab", str(notebook)]
+    # the clone is the server's root, so that data, docs and the other notebooks are a click away
+    root = ROOT if notebook.resolve().is_relative_to(ROOT) else notebook.resolve().parent
+    page = quote(notebook.resolve().relative_to(root).as_posix())
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        f"--ServerApp.root_dir={root}",
+        f"--LabApp.default_url=/lab/tree/{page}",
+    ]
     if arguments.port:
         command.append(f"--port={arguments.port}")
     if arguments.no_browser:
