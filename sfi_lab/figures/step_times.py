@@ -68,7 +68,7 @@ def draw(found: Times) -> Figure:
     left.set_xlabel("time of a step (ms)")
     left.set_ylabel("share of steps")
     left.grid()
-    left.legend(loc="lower right")
+    left.legend(loc="center left")
     style.letter(left, "a", "distribution; marks: p50, p95, p99")
     for place, route in enumerate(ROUTES):
         start = 0.0
