@@ -49,7 +49,7 @@ def text_figure(panel: TextView) -> Figure:
                 axes.add_patch(_box(x, y, len(word), BEFORE, 0.6))
             if position in slow:
                 axes.plot([x, x + len(word)], [y + 0.95] * 2, color=SLOW, lw=1.2)
-            axes.text(x, y + 0.75, word, fontsize=6, family="DejaVu Sans Mono", parse_math=False)
+            axes.text(x, y + 0.75, word, fontsize=8, family="DejaVu Sans Mono", parse_math=False)
     axes.set_title(f"{panel.shows()}, layer {state.layer}, {state.head_name}", fontsize=8, loc="left")
     return figure
 
@@ -83,7 +83,7 @@ def anatomy_figure(panel: SelectorAnatomy) -> Figure:
     for axes in (shares, scores):
         axes.legend(fontsize=7, frameon=False, ncols=3)
     title = (
-        f"refresh of step {stage['step']}, layer {panel.state.layer}, KV head {stage['head']}, λ {stage['lam']:.4f}: "
+        f"refresh of step {stage['step']}, layer {panel.state.layer}, KV head {stage['head']}, λ {stage['lam']:.4f}\n"
     )
     shares.set_title(
         f"{title}soft-NMS moved {stage['moved_by_nms']}, exclusivity {stage['moved_by_exclusivity']} of {stage['k']}",
@@ -125,7 +125,7 @@ def timing_figure(panel: SlowStepTiming) -> Figure:
         bound = np.frombuffer(panel.bound["values"], np.float32)
         bars.plot(steps + 0.5, bound, color="black", lw=1.2, label=f"memory bound at {panel.bandwidth:g} GB/s")
     bars.set(xlim=panel.state.brush, xlabel="decode step", ylabel="ms")
-    bars.legend(fontsize=6, frameon=False, ncols=3, loc="upper right")
+    bars.legend(fontsize=6, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
     routes = panel.session.trace.steps["route"]
     by = [base[(routes == route).to_numpy()] for route in ("fast", "slow")]
     spread.boxplot([part for part in by if len(part)], showfliers=False)
@@ -181,7 +181,7 @@ def _streams(axes: Any, profile: dict[str, Any]) -> None:
     )
     axes.set_yticklabels(lanes)
     axes.set_title(profile["title"], fontsize=7, loc="left")
-    axes.legend(fontsize=6, frameon=False, ncols=4, loc="upper right")
+    axes.legend(fontsize=6, frameon=False, ncols=4, loc="lower right", bbox_to_anchor=(1, 1))
 
 
 def _curve(coded: dict[str, Any]) -> np.ndarray:
