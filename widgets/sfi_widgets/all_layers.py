@@ -9,6 +9,7 @@ from sfi_lab import Settings, Trace
 from sfi_lab.analysis import WhatIf, whatif
 from sfi_lab.errors import SfiError
 
+_KEPT_BYTES = 1 << 29  # attention weights of layers that may stay in memory between runs
 _PAUSE = 0.25  # seconds without a change before a run begins, so that a dragged slider has the processor to itself
 
 
@@ -29,6 +30,7 @@ class AllLayers:
         pause: float = _PAUSE,
     ) -> None:
         self._trace, self._pause = trace, pause
+        self._replays: dict | None = {} if _weights_bytes(trace) <= _KEPT_BYTES else None
         self._started, self._progress, self._finished, self._failed = started, progress, finished, failed
         self._lock = (
             threading.RLock()
@@ -65,6 +67,7 @@ class AllLayers:
                 progress=lambda done, of: self._hand_over(number, self._progress, done, of),
                 cancel=overtaken.is_set,
                 output_error=False,
+                replays=self._replays,
             )
         except SfiError as error:
             self._hand_over(number, self._failed, str(error))
@@ -77,3 +80,9 @@ class AllLayers:
         with self._lock:
             if number == self._number:
                 receive(*values)
+
+
+def _weights_bytes(trace: Trace) -> int:
+    """What the attention weights of all recorded layers take."""
+    positions = trace.steps["keys_available"].max()
+    return 4 * len(trace.qk_layers) * len(trace.decode_steps) * trace.meta["model"]["query_heads"] * positions
