@@ -85,7 +85,8 @@ def test_equations_page_names_real_functions():
     from sfi_lab.selector import equations
 
     page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
-    named = re.findall(r"\| `(\w+)` \| `tests/selector` \|", page)
+    named = re.findall(r"\| `(\w+)` \| `tests/selector/test_select.py` \|", page)
+    assert all((ROOT / test).is_file() for test in re.findall(r"`(tests/\S+\.py)`", page))
     public = [
         name for name, value in vars(equations).items() if callable(value) and value.__module__ == equations.__name__
     ]
