@@ -18,10 +18,6 @@ from sfi_lab.selector.select import evidence_of, prior_of
 from sfi_lab.settings import Settings
 
 _PAGE = 64
-_FIELDS = (
-    "alpha", "gamma", "beta", "power", "eta", "norm_weight", "position_weight", "lam", "nms_radius", "nms_strength",
-    "exclusivity", "temperature",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,9 +62,8 @@ class _Layer:
 
     def score(self) -> Tensor:
         """z_adj of every candidate."""
-        given = {name: getattr(self.settings, name) for name in _FIELDS}
-        clip = self.settings.lam_clip_for(self.logits.shape[2])
-        return select_scores(self.logits, self.norms, self.n, lse=self.lse, lam_clip=clip, out=self.z, **given)
+        given = self.settings.selector(self.logits.shape[2])
+        return select_scores(self.logits, self.norms, self.n, lse=self.lse, out=self.z, **given)
 
     def top(self) -> Tensor:
         """The K best."""

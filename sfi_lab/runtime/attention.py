@@ -22,11 +22,6 @@ from sfi_lab.runtime.paged import PagedCache
 from sfi_lab.runtime.state import BatchState
 from sfi_lab.settings import Settings
 
-_SELECTOR_FIELDS = (
-    "alpha", "gamma", "beta", "power", "eta", "norm_weight", "position_weight", "lam", "nms_radius", "nms_strength",
-    "exclusivity", "temperature",
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Window:
@@ -76,7 +71,6 @@ class StepAttention:
             self._lse = [torch.zeros(shape[:3], device=device) for _ in range(RING)]
         self.side = torch.cuda.Stream(device, priority=0) if overlap and device.type == "cuda" else None
         self._free: list[Any] = []
-        self._selector = {name: getattr(settings, name) for name in _SELECTOR_FIELDS}
 
     def begin(self, kind: str, group: int | None = None) -> None:
         """Starts a step: the work list that every layer's attention reads."""
@@ -178,11 +172,9 @@ class StepAttention:
         packed, active, candidates = cache.packed[layer], state.active[part], state.candidates[part]
         norms = cache.norms[layer][part, :, sink : sink + logits.shape[3]]
         chosen, backend = packed.positions[part], self.backend
-        clip = self.settings.lam_clip_for(logits.shape[2])
+        how = self.settings.selector(logits.shape[2])
         with self._stage(layer, "selector"):
-            z = select_scores(
-                logits, norms, candidates, lse=lse, active=active, lam_clip=clip, backend=backend, **self._selector
-            )
+            z = select_scores(logits, norms, candidates, lse=lse, active=active, backend=backend, **how)
         with self._stage(layer, "topk"):
             top_k(z, candidates, cache.plan.k, first=sink, active=active, out=chosen, backend=backend)
         with self._stage(layer, "pack"):

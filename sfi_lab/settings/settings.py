@@ -112,6 +112,12 @@ class Settings:
             return self.lam_clip[0] if rows == 1 else self.lam_clip[1]
         return self.lam_clip
 
+    def selector(self, rows: int) -> dict[str, Any]:
+        """What the selector reads beside K, for `rows` query rows: keyword arguments as the kernels take them."""
+        names = ("alpha", "gamma", "beta", "power", "eta", "norm_weight", "position_weight", "lam", "nms_radius",
+                 "nms_strength", "exclusivity", "temperature")  # fmt: skip
+        return {name: getattr(self, name) for name in names} | {"lam_clip": self.lam_clip_for(rows)}
+
     # in and out ----------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
