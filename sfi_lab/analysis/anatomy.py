@@ -147,6 +147,7 @@ def ages(trace: Trace, layer: int) -> pl.DataFrame:
             position="positions",
             age=pl.col("keys_available") - 1 - pl.col("positions"),
         )
+        .sort("step", "kv_head", "rank")  # a join keeps no order
         .collect()
     )
 

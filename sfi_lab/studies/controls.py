@@ -74,7 +74,7 @@ def summarise(rows: pl.DataFrame) -> pl.DataFrame:
     reference = rows.filter(pl.col("arm") == REFERENCE).select("prompt", kl_ref="kl", kept_ref="kept", top1_ref="top1")
     found = []
     for name in rows["arm"].unique(maintain_order=True):
-        arm = rows.filter(pl.col("arm") == name).join(reference, on="prompt")
+        arm = rows.filter(pl.col("arm") == name).join(reference, on="prompt", maintain_order="left")
         kl, kept, top1 = (bootstrap_mean(arm[column]) for column in ("kl", "kept", "top1"))
         ratio = paired_difference(np.log(arm["kl"].to_numpy() + 1e-9), np.log(arm["kl_ref"].to_numpy() + 1e-9))
         gain = paired_difference(arm["kept"], arm["kept_ref"])

@@ -232,7 +232,7 @@ def conclude(
     )
     if confirmed is not None:
         again = confirmed.group_by("setting").agg(pl.col("kl", "top1", "run_kept", "run_read").mean())
-        shown = shown.join(again, on="setting", how="left")
+        shown = shown.join(again, on="setting", how="left", maintain_order="left")
         run = shown.filter(pl.col("run_kept").is_not_null()).with_columns(kept="run_kept", read="run_read")
         ranked = target.best(run)
     else:
