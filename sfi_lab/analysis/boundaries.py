@@ -83,9 +83,3 @@ def differences(sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nd
         both = counts[..., WITHIN, :] * counts[..., ACROSS, :] / counts.sum(-2)
     weight = np.nan_to_num(both)
     return np.where(weight > 0, means[..., WITHIN, :] - means[..., ACROSS, :], 0.0), weight
-
-
-def weighted(difference: np.ndarray, weight: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Mean over strata; nan where all weights are 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (difference * weight).sum(axes) / weight.sum(axes)

@@ -15,7 +15,7 @@ def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:
     device = torch.device(device)
     facts = {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cpus": os.cpu_count() or 0,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -29,9 +29,10 @@ def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:
     return facts
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The processor's model, as the system names it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor()
+        return platform.processor() or platform.machine()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from sfi_lab.analysis.statistics import Estimate
 from sfi_lab.figures import style
 from sfi_lab.figures.material import Material
-from sfi_lab.figures.rows import Row, dots, in_points, zero_line
+from sfi_lab.figures.rows import Row, dots, in_points, refresh_column, zero_line
 
 COMMAND = "sfi-lab study controls -o DIR"
 COLUMNS = ("arm", "group", "prompts", "refreshes", "equal_refreshes", "kl_ratio", "kl_ratio_low", "kl_ratio_high", "p_holm", "kept_gain",
@@ -72,18 +72,7 @@ def draw_arms(found: Arms) -> Figure:
     dots(right, found.gain, style.SELECTED, labels=False)
     right.set_xlabel("mass kept, difference (points)")
     style.letter(right, "b", "attention mass kept (right is better)")
-    for place, count in enumerate(found.refreshes):
-        right.text(1.02, place, f"{count:.0f}", transform=right.get_yaxis_transform(), va="center", color=style.FAINT)
-    right.text(
-        1.02,
-        -0.9,
-        "refreshes",
-        transform=right.get_yaxis_transform(),
-        va="center",
-        ha="center",
-        fontsize=6,
-        color=style.FAINT,
-    )
+    refresh_column(right, found.refreshes, -0.9)
     return figure
 
 

@@ -14,7 +14,7 @@ from sfi_lab.figures import style
 from sfi_lab.figures.arms import Arms, caption_arms, draw_arms, from_study
 from sfi_lab.figures.material import Material, Missing
 from sfi_lab.figures.reselect import difference, level, reselected, unit_word
-from sfi_lab.figures.rows import Row, dots, in_points, zero_line
+from sfi_lab.figures.rows import Row, dots, in_points, refresh_column, zero_line
 from sfi_lab.settings import Settings
 from sfi_lab.trace import Trace
 
@@ -112,18 +112,7 @@ def draw(found: Controls | Arms) -> Figure:
     zero_line(at)
     dots(at, found.rows, style.RECENT)
     at.set_xlabel("mass kept, difference to sentence trigger (points)", loc="right")
-    for place, count in enumerate(found.refreshes):
-        at.text(1.02, place, f"{count:.0f}", transform=at.get_yaxis_transform(), va="center", color=style.FAINT)
-    at.text(
-        1.02,
-        -0.75,
-        "refreshes",
-        transform=at.get_yaxis_transform(),
-        va="center",
-        ha="center",
-        fontsize=6,
-        color=style.FAINT,
-    )
+    refresh_column(at, found.refreshes, -0.75)
     return figure
 
 

@@ -42,6 +42,14 @@ def zero_line(at: Axes) -> None:
     at.axvline(0, color=style.FAINT, linewidth=0.7, zorder=0)
 
 
+def refresh_column(at: Axes, counts: Sequence[float], head: float) -> None:
+    """How often each row's arm refreshed, right of the axes; `head` is the height of the column's heading."""
+    beside = {"transform": at.get_yaxis_transform(), "va": "center", "color": style.FAINT}
+    for place, count in enumerate(counts):
+        at.text(1.02, place, f"{count:.0f}", **beside)
+    at.text(1.02, head, "refreshes", ha="center", fontsize=6, **beside)
+
+
 def in_points(e: Estimate) -> Estimate:
     """A share in percent, a difference of shares in points of a hundred."""
     return Estimate(100 * e.value, 100 * e.low, 100 * e.high, e.p, e.n)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from sfi_lab.errors import SfiError
-from sfi_lab.runtime.weights import why_not_fused
 
 if TYPE_CHECKING:
     from sfi_lab.lab import Lab
@@ -57,9 +56,3 @@ def why_reference(lab: Lab, settings: Settings, recorded: bool, engine: str) -> 
             raise SfiError(f"the engine can't make this run: {why}")
         return None
     return why_not_here(lab.device) or why
-
-
-def describe(lab: Lab) -> str:
-    """One line on how the engine would run this model."""
-    why = why_not_fused(lab.model)
-    return "layers in six launches each" if why is None else f"the model's own modules ({why})"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import time
-from pathlib import Path
 
 import torch
 import transformers
 
 import sfi_lab
+from sfi_lab.bench.machine import cpu_name
 
 
 def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:
     """Facts that a report carries; no host or user names."""
     device = torch.device(device)
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name(),
         "cores": os.cpu_count() or 0,
         "threads": torch.get_num_threads(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -42,12 +42,3 @@ def copy_bandwidth(device: torch.device | str = "cpu", megabytes: int = 256, rou
             torch.cuda.synchronize(device)
         best = min(best, time.perf_counter() - began)
     return 2 * source.numel() * source.itemsize / best
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

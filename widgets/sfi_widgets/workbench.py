@@ -122,26 +122,14 @@ class Workbench(W.VBox):
         self.session.rank_all()
         self.compare.live = self.anatomy.live = self.stability.live = True
         self.stability.wait()
-        shown = [
-            self.run,
-            self.heads,
-            self.map,
-            self.selection,
-            self.text,
-            self.compare,
-            self.anatomy,
-            self.stability,
-            self.timing,
-        ]
+        shown = [panel for panel in self.panels() if panel not in (self.controls, self.decode)]
         facts = self.session.trace.info()
         lead = (
             f"{facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new; {self.settings.to_code()}, layer {self.state.layer}. "
             "An exported page: cursor, range, zoom and hover work; other settings and layers need the notebook."
         )
         try:
-            return to_html(
-                [panel for panel in shown if panel is not None], path, f"sfi_lab workbench: {facts['model']}", lead
-            )
+            return to_html(shown, path, f"sfi_lab workbench: {facts['model']}", lead)
         finally:
             self._on_tab({"new": self.tabs.selected_index})
 
