@@ -17,6 +17,7 @@ from sfi_lab.decoder import Result, Session, Step
 from sfi_lab.decoder.prompt import Prompt
 from sfi_lab.decoder.state import DecoderState
 from sfi_lab.loading import Loaded, load_model
+from sfi_lab.methods import Method
 from sfi_lab.sentences import TokenTable
 from sfi_lab.settings import Settings
 
@@ -59,21 +60,35 @@ class Lab:
             self._said.add(line)
             logging.getLogger("sfi_lab").info(line)
 
-    def session(self, settings: Settings | None = None) -> Session:
-        """A conversation with its own cache; `Settings.paper()` where none are given."""
-        return Session(self, settings or Settings.paper())
+    def session(self, settings: Settings | None = None, method: str | Method = "sfi") -> Session:
+        """A conversation with its own cache; `Settings.paper()` where none are given.
+
+        method: another way to decode than SFI, by name and parameters ("snapkv:window=16") or as a `Method`; its budget
+        is the settings' sink + recent + K unless it says otherwise. `sfi_lab.methods` lists them.
+        """
+        return Session(self, settings or Settings.paper(), method)
 
     def generate(
-        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int | None = None, **options: Any
+        self,
+        prompt: Prompt,
+        settings: Settings | None = None,
+        max_new_tokens: int | None = None,
+        method: str | Method = "sfi",
+        **options: Any,
     ) -> Result:
         """Decodes a prompt in a new session (`Session.generate`, whose `stream` lists the options)."""
-        return self.session(settings).generate(prompt, max_new_tokens, **options)
+        return self.session(settings, method).generate(prompt, max_new_tokens, **options)
 
     def stream(
-        self, prompt: Prompt, settings: Settings | None = None, max_new_tokens: int | None = None, **options: Any
+        self,
+        prompt: Prompt,
+        settings: Settings | None = None,
+        max_new_tokens: int | None = None,
+        method: str | Method = "sfi",
+        **options: Any,
     ) -> Iterator[Step]:
         """The same, step by step (`Session.stream`)."""
-        return self.session(settings).stream(prompt, max_new_tokens, **options)
+        return self.session(settings, method).stream(prompt, max_new_tokens, **options)
 
     def __repr__(self) -> str:
         spec = self.spec
@@ -100,14 +115,14 @@ class Lab:
                     self._registered.close()
 
     @contextmanager
-    def attending(self, state: DecoderState | None) -> Iterator[None]:
-        """One forward belongs to this state (None: to an engine); runs of several threads take turns."""
+    def attending(self, *states: DecoderState) -> Iterator[None]:
+        """One forward belongs to these states, a row each (none: to an engine); runs of several threads take turns."""
         with self._lock:
-            self._router.active = state
+            self._router.active = states
             try:
                 yield
             finally:
-                self._router.active = None
+                self._router.active = ()
 
 
 def load(

@@ -66,3 +66,27 @@ def sparse_decode(
     n = packed.k.shape[1]
     w = weights.to(recent_v.dtype)
     return torch.matmul(w[..., :n], packed.v) + torch.matmul(w[..., n:], recent_v), weights
+
+
+def decode_at(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor | None,
+    scaling: float,
+    softcap: float | None = None,
+    sink_logits: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attention to the given positions of the full cache and to nothing else.
+
+    Args:
+        q: [H_kv, G, D]. k, v: [H_kv, T, D]. positions: int64 [H_kv, N], or None for all.
+
+    Returns:
+        output [H_kv, G, D_v] in q's dtype; weights float32 [H_kv, G, N] in the order of the positions.
+    """
+    if positions is not None and positions.shape[1] < k.shape[1]:
+        rows = torch.arange(k.shape[0], device=k.device)[:, None]
+        k, v = k[rows, positions], v[rows, positions]
+    out, weights, _ = dense_decode(q, k, v, scaling, softcap, sink_logits)
+    return out, weights

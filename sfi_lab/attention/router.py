@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
@@ -21,16 +22,16 @@ class StepAttention(Protocol):
     def decode(self, layer: int, q: Tensor, arguments: AttentionArguments) -> Tensor:
         """Attention of one position. q [H_kv, G, D] -> [H_kv, G, D_v]."""
 
-    def saw_prompt(self, layer: int, q: Tensor) -> None:
-        """Told the queries of a prompt, [H_q, n, D]."""
+    def saw_prompt(self, layer: int, q: Tensor, arguments: AttentionArguments) -> None:
+        """Told the queries of a prompt, or of positions that are read again, [H_q, n, D]."""
 
 
 class AttentionRouter:
-    """Callable with transformers' attention signature; a run's sequences come one (batch 1) at a time.
+    """Callable with transformers' attention signature; the rows of a forward are sequences, each with a state of its own.
 
-    `active` is the state whose step this thread is computing; q and k arrive after the model's own norm and RoPE.
-    Where it is None - between steps, or in a thread without a run - the caller uses the model himself and gets ordinary
-    attention, in batches of any size.
+    `active` are the states whose step this thread is computing, a row each; q and k arrive after the model's own norm and
+    RoPE. Where there is none - between steps, or in a thread without a run - the caller uses the model himself and gets
+    ordinary attention, in batches of any size.
     """
 
     def __init__(self, model: str) -> None:
@@ -38,13 +39,13 @@ class AttentionRouter:
         self._running = threading.local()
 
     @property
-    def active(self) -> StepAttention | None:
-        """The state that this thread's forward belongs to."""
-        return getattr(self._running, "state", None)
+    def active(self) -> Sequence[StepAttention]:
+        """The states that this thread's forward belongs to."""
+        return getattr(self._running, "states", ())
 
     @active.setter
-    def active(self, state: StepAttention | None) -> None:
-        self._running.state = state
+    def active(self, states: Sequence[StepAttention]) -> None:
+        self._running.states = states
 
     def __call__(
         self,
@@ -56,20 +57,22 @@ class AttentionRouter:
         scaling: float | None = None,
         **extra: Any,
     ) -> tuple[Tensor, None]:
-        """query [B, H_q, n, D], key and value [B, H_kv, T, D] -> ([B, n, H_q, D_v], None); B is 1 in a run."""
+        """query [B, H_q, n, D], key and value [B, H_kv, T, D] -> ([B, n, H_q, D_v], None); in a run B counts the states."""
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
-        layer, (_, heads, n, dim) = module.layer_idx, query.shape
+        layer, (rows, heads, n, dim), kv_heads = module.layer_idx, query.shape, key.shape[1]
         active = self.active
-        if n == 1 and active is not None and active.decodes(layer):
-            kv_heads = key.shape[1]
-            out = active.decode(layer, query.view(kv_heads, heads // kv_heads, dim), arguments)
-            return out.reshape(1, 1, heads, -1), None
-        if active is not None:
-            active.saw_prompt(layer, query[0])
+        if n == 1 and active and all(state.decodes(layer) for state in active):
+            outs = [
+                state.decode(layer, query[b].view(kv_heads, heads // kv_heads, dim), arguments).reshape(1, heads, -1)
+                for b, state in enumerate(active)
+            ]
+            return (torch.stack(outs) if rows > 1 else outs[0][None]), None
+        for state in active:  # one: only decode steps of whole-prefix layers are taken together
+            state.saw_prompt(layer, query[0], arguments)
         how = (arguments.scaling, arguments.softcap, arguments.sink_logits)
-        rows = []
-        for b in range(query.shape[0]):
+        outs = []
+        for b in range(rows):
             mask = None if attention_mask is None else attention_mask[b % len(attention_mask), 0, :, : key.shape[2]]
-            rows.append(masked_attention(query[b], key[b], value[b], mask, *how))
-        out = torch.stack(rows) if len(rows) > 1 else rows[0][None]
+            outs.append(masked_attention(query[b], key[b], value[b], mask, *how))
+        out = torch.stack(outs) if rows > 1 else outs[0][None]
         return out.transpose(1, 2).contiguous(), None

@@ -22,6 +22,12 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     add_model(parser)
     add_settings(parser)
     parser.add_argument(
+        "--method",
+        default="sfi",
+        metavar="NAME[:PARAMETER=VALUE…]",
+        help="how to decode: sfi, dense, streaming, snapkv, quest, … (default: %(default)s); its budget is sink + recent + K",
+    )
+    parser.add_argument(
         "--max-new-tokens", type=int, default=256, metavar="N", help="at most this many tokens (default: %(default)s)"
     )
     parser.add_argument(
@@ -55,11 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(arguments)
     text = _read(arguments.prompt_file)
     options = _options(arguments)
+    from sfi_lab.methods import parse_method
+
+    method = parse_method(arguments.method)
+    method.settings(settings)  # refuses a budget that doesn't fit
     from sfi_lab.lab import load  # heavy: torch and transformers
 
     lab = load(arguments.model, arguments.device, arguments.dtype)
     prompt = [{"role": "user", "content": text}] if arguments.chat else text
-    result = lab.generate(prompt, settings, arguments.max_new_tokens, **options)
+    result = lab.generate(prompt, settings, arguments.max_new_tokens, method, **options)
     if arguments.json:
         print(json.dumps(result.to_dict(), ensure_ascii=False))
         return 0
@@ -69,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{len(result.steps)} tokens after {result.prompt_tokens}",
         f"{result.slow_steps} slow steps {result.reasons or ''}".strip(),
         f"{share:.1%} of the keys read" if share is not None else "",
+        f"{result.bytes_kept / 1e6:.1f} MB of keys and values kept",
         f"{speed:.1f} tokens/s" if speed else "",
         f"ended by {result.stop_reason}",
         f"trace in {result.trace_path}" if result.trace_path else "",

@@ -45,6 +45,8 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
 
 def _value(name: str, text: str) -> Any:
     """A field's value from its text on the command line."""
+    if isinstance(getattr(Settings(), name), bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
     if isinstance(getattr(Settings(), name), str) and name != "lam":
         return text.replace("\\n", "\n") if name == "enders" else text
     if name == "lam" and text == "auto":

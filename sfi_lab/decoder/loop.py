@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from sfi_lab.compat import call_model
 from sfi_lab.decoder.clock import StageClock
+from sfi_lab.decoder.forward import forward
+from sfi_lab.decoder.read_prompt import ReadPrompt, read_chunks
+from sfi_lab.decoder.recording import token_row
 from sfi_lab.decoder.result import Result, Step
 from sfi_lab.decoder.sampling import Sampler
 from sfi_lab.decoder.state import DecoderState
@@ -26,8 +28,6 @@ from sfi_lab.trigger.plan import PROMPT, StepPlan
 if TYPE_CHECKING:
     from sfi_lab.decoder.session import Session
 
-_PREFILL_CHUNK = 2048  # prompt tokens a forward; bounds the memory of activations and masks
-
 
 @dataclass(slots=True)
 class RunOptions:
@@ -38,15 +38,17 @@ class RunOptions:
     sampler: Sampler
     text: TextStream
     recorder: Recorder | None = None
+    read: ReadPrompt | None = None  # the prompt, read before
+    watch: Callable[[int, Tensor], None] | None = None  # told every step's index and logits [V]
     force: tuple[int, ...] = ()  # teacher forcing: these tokens are fed whatever the model would have picked
 
 
 class Run:
     """One call of generate in progress."""
 
-    def __init__(self, session: Session, new_ids: list[int], options: RunOptions, result: Result) -> None:
+    def __init__(self, session: Session, kept: int, options: RunOptions, result: Result) -> None:
         self.session, self.lab, self.state = session, session.lab, session.state
-        self.new_ids, self.options, self.result = new_ids, options, result
+        self.kept, self.options, self.result = kept, options, result  # kept: positions cached by earlier turns
         self.turn = session.turn
         self.recorder = options.recorder
         self.clock = StageClock(self.lab.device) if self.recorder else None
@@ -82,18 +84,22 @@ class Run:
     # the two kinds of forward --------------------------------------------------------------------------------------
 
     def prefill(self) -> Tensor:
-        """Reads the prompt with dense attention; logits [V] of its last position."""
+        """Reads the prompt with dense attention, unless it was read before; logits [V] of its last position."""
         began = time.perf_counter()
         self.plan = PROMPT
-        state = self.state
+        state, given = self.state, self.options.read
         state.plan, state.recorder, state.clock = PROMPT, None, None
         state.forget_selection()
         self.session.planner.reset()
         if self.clock:
             self.clock.start()
             state.track_queries()
-        for start in range(0, len(self.new_ids), _PREFILL_CHUNK):
-            logits = self.forward(state, self.new_ids[start : start + _PREFILL_CHUNK])
+        if given is None:
+            state.drop_fast()
+            logits = read_chunks(self.lab, state, self.session.ids[state.length :])
+        else:
+            state.cache, state.prompt, logits = given.cache.copy(), given.facts.copy(), given.logits
+        state.dense_until = state.length
         if self.recorder and self.recorder.request.audit:
             self.shadow = DecoderState(self.lab.spec.layer_kinds, Settings.dense())
             self.shadow.cache = state.cache.copy()
@@ -105,27 +111,28 @@ class Run:
     def step(self) -> Tensor:
         """One decode step, fast or slow: feeds the newest token; logits [V]."""
         began = time.perf_counter()
+        logits = forward(self.lab, self.state, self.begin_step())
+        self.end_step()
+        self.seconds += time.perf_counter() - began
+        return logits
+
+    def begin_step(self) -> list[int]:
+        """Plans the step; the ids to feed: the newest token, and before it those whose K/V are to be made anew."""
         state, session = self.state, self.session
         self.plan = session.planner.next(state.length + 1, self.event, state.drift() if session.uses_drift else None)
         state.begin(self.plan, self.index)
         state.recorder, state.clock = self.recorder, self.clock
         if self.clock:
             self.clock.start()
-        logits = self.forward(state, [session.ids[-1]])
-        state.end()
+        if self.plan.refresh:
+            state.drop_fast()
+        return session.ids[state.length :]
+
+    def end_step(self) -> None:
+        """After the step's forward."""
+        self.plan = self.state.end()
         if self.clock:
             self.clock.lap("model")
-        self.seconds += time.perf_counter() - began
-        return logits
-
-    @torch.inference_mode()
-    def forward(self, state: DecoderState, ids: list[int]) -> Tensor:
-        """The model on new ids after what `state` has cached; logits [V] of the last."""
-        first = state.length
-        with self.lab.attending(state):
-            input_ids = torch.tensor([ids], device=self.lab.device)
-            positions = torch.arange(first, first + len(ids), device=self.lab.device)[None]
-            return call_model(self.lab.model, input_ids, state.cache, positions)[0, -1]
 
     # after a forward -----------------------------------------------------------------------------------------------
 
@@ -135,6 +142,8 @@ class Run:
         began = time.perf_counter()
         session, state = self.session, self.state
         fed = self.event
+        if self.options.watch is not None:
+            self.options.watch(self.index, logits)
         token, logprob = self.pick(logits)
         session.ids.append(token)
         self.event = session.tracker.push(token)
@@ -148,6 +157,7 @@ class Run:
         step = Step(
             self.index, token, piece, self.plan.route, self.plan.reason, self.event.sentence,
             0.0 if prompt else state.mean_keys_read, state.length, logprob,
+            0.0 if prompt else state.keys_scored, state.bytes_kept,
         )  # fmt: skip
         if self.recorder:
             self.record(step, logits, fed)
@@ -189,10 +199,11 @@ class Run:
             "position": state.length - 1, "query_sentence": fed.sentence if fed else self.session.prompt_sentence,
             "route": step.route, "reason": step.reason, "refreshed": self.plan.refresh,
             "keys_read": None if prompt else step.keys_read, "keys_available": step.keys_available,
+            "keys_scored": None if prompt else step.keys_scored, "bytes_kept": step.bytes_kept,
             "recent_start": None if prompt or not state.full_layers else state.recent_start(state.full_layers[0]),
             "drift": None if prompt else state.drift(), "logprob": step.logprob,
         }  # fmt: skip
-        recorder.add_tokens([self.session.token_row(state.length, step.token_id, self.event, "generated")])
+        recorder.add_tokens([token_row(self.lab.tokens, state.length, step.token_id, self.event, "generated")])
         if not prompt:
             row["missed_mass"] = recorder.summarise(step.index)
             self.clock.lap("record")
@@ -207,7 +218,7 @@ class Run:
         """The dense model on the same tokens, beside the run: KL(dense ‖ run) and whether the likeliest token agrees."""
         shadow = self.shadow
         shadow.begin(StepPlan("slow", "audit"), self.index)
-        dense = self.forward(shadow, [self.session.ids[-2]]).float().log_softmax(-1)
+        dense = forward(self.lab, shadow, [self.session.ids[-2]]).float().log_softmax(-1)
         run = logits.float().log_softmax(-1)
         self.clock.start()  # the audit's own forward is not a cost of the step
         return {

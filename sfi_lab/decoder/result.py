@@ -19,7 +19,8 @@ class Step:
     """One forward of the model, as `stream` yields it.
 
     index 0 is the prompt's forward. text is what this token completes (empty while a character is unfinished, and for
-    special tokens). route and reason as in the trace's steps table; keys_read is a mean over layers and KV heads.
+    special tokens). route and reason as in the trace's steps table; keys_read is a mean over layers and KV heads, as is
+    keys_scored (keys looked at only to choose). bytes_kept: keys and values held after the step.
     """
 
     index: int
@@ -31,6 +32,8 @@ class Step:
     keys_read: float
     keys_available: int
     logprob: float
+    keys_scored: float = 0.0
+    bytes_kept: int = 0
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class Result:
     prefill_seconds: float = 0.0
     trace_path: Path | None = None
     session: Session | None = field(default=None, repr=False)
+    method: str = "sfi"
 
     @property
     def token_ids(self) -> list[int]:
@@ -75,6 +79,11 @@ class Result:
         return sum(step.keys_read for step in decoded) / available if available else None
 
     @property
+    def bytes_kept(self) -> int:
+        """Bytes of keys and values held after the last step."""
+        return self.steps[-1].bytes_kept if self.steps else 0
+
+    @property
     def tokens_per_second(self) -> float | None:
         """Decode steps a second (the first token comes from the prompt's forward and isn't counted)."""
         return (len(self.steps) - 1) / self.seconds if self.seconds > 0 and len(self.steps) > 1 else None
@@ -95,6 +104,8 @@ class Result:
             "stop_reason": self.stop_reason,
             "slow_steps": self.slow_steps,
             "reasons": self.reasons,
+            "method": self.method,
+            "bytes_kept": self.bytes_kept,
             "keys_read_share": None if share is None else round(share, 6),
             "tokens_per_second": None if speed is None else round(speed, 3),
             "trace": None if self.trace_path is None else str(self.trace_path),

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
-import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-import transformers
+from torch import Tensor
 from tqdm import tqdm
 from transformers import GenerationConfig, LogitsProcessorList
 
-import sfi_lab
 from sfi_lab.decoder.loop import Run, RunOptions
 from sfi_lab.decoder.prompt import Prompt, common_prefix, encode, is_chat
+from sfi_lab.decoder.read_prompt import ReadPrompt
+from sfi_lab.decoder.recording import check_size, meta, token_row
 from sfi_lab.decoder.result import Result, Step
+from sfi_lab.decoder.rule_state import RuleState, decoder_state
 from sfi_lab.decoder.sampling import Sampler, generation_config
-from sfi_lab.decoder.state import DecoderState
 from sfi_lab.decoder.streaming import TextStream
 from sfi_lab.errors import SfiError
+from sfi_lab.methods import Method, parse_method
 from sfi_lab.sentences import SentenceEvent, SentenceTracker
 from sfi_lab.settings import Settings
 from sfi_lab.trace import Recorder, RecordRequest
-from sfi_lab.trace.request import BUDGET
+from sfi_lab.trace.request import BUDGET, default_trace
 from sfi_lab.trigger.plan import Planner
 
 if TYPE_CHECKING:
@@ -32,18 +31,20 @@ if TYPE_CHECKING:
 
 
 _NEW_TOKENS = 256  # where neither the caller nor a generation config says how many
-_SENTENCE_TOKENS = 16  # a usual sentence; only recordings' sizes are estimated with it
 _NO_LIMIT = 1 << 40  # positions of a model that does not say how many it was made for
 
 
 class Session:
     """One sequence and its cache. `generate` and `stream` may be called again with the next turn."""
 
-    def __init__(self, lab: Lab, settings: Settings) -> None:
-        self.lab, self.settings = lab, settings
-        self.state = DecoderState(lab.spec.layer_kinds, settings)
-        self.planner = Planner(settings, selectable=bool(self.state.full_layers))
-        self.uses_drift = settings.trigger == "drift"
+    def __init__(self, lab: Lab, settings: Settings, method: str | Method = "sfi") -> None:
+        self.method = parse_method(method)
+        self.lab, self.settings = lab, self.method.settings(settings)
+        if self.settings.rectify and self.settings.layer_groups > 1:
+            raise SfiError("rectify needs slow steps that are dense in every layer; allowed with it: layer_groups = 1")
+        self.state = decoder_state(self.method, self.settings, lab.spec)
+        self.planner = Planner(self.settings, selectable=bool(self.state.full_layers))
+        self.uses_drift = self.settings.trigger == "drift"
         self.ids: list[int] = []  # everything so far; the last generated token is not in the cache yet
         self.tracker = SentenceTracker(lab.tokens, settings.enders)
         self.prompt_sentence = 0
@@ -52,13 +53,18 @@ class Session:
         self._events: list[SentenceEvent] = []
 
     def generate(
-        self, prompt: Prompt, max_new_tokens: int | None = None, *, progress: bool | None = None, **options: Any
+        self,
+        prompt: Prompt | ReadPrompt,
+        max_new_tokens: int | None = None,
+        *,
+        progress: bool | None = None,
+        **options: Any,
     ) -> Result:
         """Decodes until something ends the run; an interrupt (Ctrl-C) keeps what was made.
 
         Takes the arguments of `stream`. progress: a bar on standard error; None shows it on a terminal only.
         """
-        result, run = self._prepare(prompt, max_new_tokens, **options)
+        result, run = self.prepare(prompt, max_new_tokens, **options)
         bar = tqdm(
             total=run.options.max_new_tokens,
             unit="tok",
@@ -76,11 +82,12 @@ class Session:
         self._remember_reply(result)
         return result
 
-    def stream(self, prompt: Prompt, max_new_tokens: int | None = None, **options: Any) -> Iterator[Step]:
+    def stream(self, prompt: Prompt | ReadPrompt, max_new_tokens: int | None = None, **options: Any) -> Iterator[Step]:
         """Decodes step by step.
 
         Args:
-            prompt: text, chat messages ([{"role": …, "content": …}]) or token ids. On a next turn text and ids are
+            prompt: text, chat messages ([{"role": …, "content": …}]), token ids, or a `ReadPrompt` (in a new session, for
+                the reference loop). On a next turn text and ids are
                 appended to what the cache holds; messages are added to the conversation and only what the cache
                 doesn't hold yet is read.
             max_new_tokens: at most this many tokens; by default the given generation_config's, else 256.
@@ -92,12 +99,13 @@ class Session:
             logits_processor: further processors. stop: stop strings. seed: of sampling (default settings.seed).
             ignore_eos: goes on after an end-of-text token.
             engine: "auto" (on a CUDA device the captured engine, else the reference loop), "reference" or "graph".
+            watch: called with each step's index and logits [V], before the token is picked.
             force: teacher forcing: these token ids are fed one after another, and `logprob` is theirs.
             Any field of GenerationConfig may be given by name, e.g. do_sample=True, temperature=0.7.
 
         Raises SfiError before the first step for anything that can't be done.
         """
-        result, run = self._prepare(prompt, max_new_tokens, **options)
+        result, run = self.prepare(prompt, max_new_tokens, **options)
 
         def steps() -> Iterator[Step]:
             try:
@@ -109,9 +117,9 @@ class Session:
 
     # preparing a run -----------------------------------------------------------------------------------------------
 
-    def _prepare(
+    def prepare(
         self,
-        prompt: Prompt,
+        prompt: Prompt | ReadPrompt,
         max_new_tokens: int | None,
         *,
         record: str = "off",
@@ -127,8 +135,10 @@ class Session:
         ignore_eos: bool = False,
         force: Sequence[int] = (),
         engine: str = "auto",
+        watch: Callable[[int, Tensor], None] | None = None,
         **fields: Any,
     ) -> tuple[Result, Run]:
+        """A run that is ready to begin, and the result it will fill; arguments as in `stream`. Nothing is computed yet."""
         given = generation_config.max_new_tokens if generation_config is not None else None
         max_new_tokens = len(force) or (max_new_tokens if max_new_tokens is not None else given or _NEW_TOKENS)
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
@@ -136,8 +146,13 @@ class Session:
         lab = self.lab
         config = _config(lab, generation_config, fields)
         request = RecordRequest.parse(record, self.state.full_layers, record_layers, qk_layers, record_top)
-        run = self._path(request.on, engine)
-        ids, kept, messages = self._next_ids(prompt)
+        if request.qk and self.settings.rectify:
+            raise SfiError(
+                "a recording with +qk can't follow rectify, which makes keys and values anew; leave one of them out"
+            )
+        read = prompt if isinstance(prompt, ReadPrompt) else None
+        run = self._path(request.on, engine if read is None else "reference")
+        ids, kept, messages = self._next_ids(prompt) if read is None else self._from_read(read)
         most = lab.spec.max_positions or _NO_LIMIT
         room = min(max_new_tokens, most - len(ids) + 1)
         if len(ids) > most:
@@ -148,29 +163,31 @@ class Session:
         seed = self.settings.seed if seed is None else seed
         stop = [*_stop_strings(stop), *_stop_strings(config.stop_strings)]
         sampler = Sampler(config, len(ids), eos, lab.device, seed, logits_processor)
-        result = Result(self.settings, len(ids), session=self)
+        result = Result(self.settings, len(ids), session=self, method=self.method.label)
         ends = frozenset(() if ignore_eos else eos)
         options = RunOptions(max_new_tokens, ends, sampler, TextStream(lab.tokenizer, stop))
+        options.read, options.watch = read, watch
         options.force = _forced(force, room, lab.spec.vocab_size)
         if request.on:
-            self._check_size(request, len(ids), room, trace_budget)
-            result.trace_path = Path(trace) if trace else _default_trace(lab.name)
-            options.recorder = Recorder(result.trace_path, request, self._meta(len(ids), seed, config))
+            check_size(lab, self.settings, request, len(ids), room, trace_budget)
+            result.trace_path = Path(trace) if trace else default_trace(lab.name)
+            options.recorder = Recorder(result.trace_path, request, meta(self, len(ids), seed, config))
         self._take(ids, kept, messages)
         if options.recorder:
             options.recorder.add_tokens(
                 [
-                    self.token_row(i, token, event, "prompt")
+                    token_row(lab.tokens, i, token, event, "prompt")
                     for i, (token, event) in enumerate(zip(ids, self._events, strict=True))
                 ]
             )
-        return result, run(self, ids[kept:], options, result)
+        return result, run(self, kept, options, result)
 
     def _path(self, recorded: bool, engine: str) -> type[Run]:
         """The class of the coming run, and the cached text where that run looks for it."""
         from sfi_lab.runtime.choice import why_reference
 
-        why = why_reference(self.lab, self.settings, recorded, engine)
+        rule = self.method.name if isinstance(self.state, RuleState) else None
+        why = why_reference(self.lab, self.settings, recorded, engine, rule)
         if why is None:
             from sfi_lab.runtime.run import GraphRun
 
@@ -196,6 +213,13 @@ class Session:
         ids = [*self.ids, *encode(lab.tokenizer, prompt, lab.spec.vocab_size, first_turn=not self.ids)]
         return ids, cached, self._messages
 
+    def _from_read(self, read: ReadPrompt) -> tuple[list[int], int, list[dict[str, str]]]:
+        """As `_next_ids`, for a prompt that was read before."""
+        if self.ids:
+            raise SfiError("a ReadPrompt starts a new session; this one has text already")
+        read.check(self.state.prompt.rows, self.state.prompt.accumulates)
+        return list(read.ids), 0, []
+
     def _take(self, ids: list[int], kept: int, messages: list[dict[str, str]]) -> None:
         """Moves the session on to the coming turn's ids; nothing of the turn has been computed yet."""
         self.turn += 1
@@ -209,63 +233,9 @@ class Session:
         if self._messages and self._messages[-1]["role"] != "assistant":
             self._messages.append({"role": "assistant", "content": result.text})
 
-    # recording -----------------------------------------------------------------------------------------------------
-
-    def _check_size(self, request: RecordRequest, prompt: int, new: int, budget: int) -> None:
-        spec, itemsize = self.lab.spec, self.lab.dtype.itemsize
-        s = self.settings
-        selected = min(s.k, max(0, prompt + new - s.sink - s.recent))
-        estimate = request.estimate(
-            prompt, new, spec.n_query_heads, spec.n_kv_heads, spec.head_dim, itemsize,
-            read=s.sink + s.recent + selected, selected=0.0 if s.is_dense else selected / _refresh_interval(s, new),
-        )  # fmt: skip
-        request.check_budget(estimate, budget)
-
-    def token_row(self, position: int, token_id: int, event: SentenceEvent, role: str) -> dict[str, Any]:
-        """One row of the trace's token table."""
-        table = self.lab.tokens
-        return {
-            "position": position, "token_id": token_id, "text": event.text, "sentence": event.sentence, "role": role,
-            "special": token_id in table.special, "piece": table.pieces[token_id] if token_id < len(table) else b"",
-        }  # fmt: skip
-
-    def _meta(self, prompt_tokens: int, seed: int, config: GenerationConfig) -> dict[str, Any]:
-        spec, lab = self.lab.spec, self.lab
-        return {
-            "settings": self.settings.to_dict(),
-            "prompt_tokens": prompt_tokens,
-            "seed": seed,
-            "generation": config.to_diff_dict(),
-            "model": {
-                "name": lab.name,
-                "architecture": spec.architecture,
-                "layers": spec.n_layers,
-                "query_heads": spec.n_query_heads,
-                "kv_heads": spec.n_kv_heads,
-                "head_dim": spec.head_dim,
-                "layer_kinds": list(spec.layer_kinds),
-                "dtype": str(lab.dtype).removeprefix("torch."),
-                "device": str(lab.device),
-                "max_positions": spec.max_positions,
-            },
-            "versions": {
-                "sfi_lab": sfi_lab.__version__,
-                "torch": torch.__version__,
-                "transformers": transformers.__version__,
-                "python": platform.python_version(),
-            },
-        }
-
 
 def _config(lab: Lab, given: GenerationConfig | None, fields: dict[str, Any]) -> GenerationConfig:
     return generation_config(lab.model.generation_config, given, fields)
-
-
-def _refresh_interval(s: Settings, new: int) -> float:
-    """Steps between two refreshes as far as they can be told before the text is there."""
-    by_trigger = {"period": s.period, "random": s.period, "sentence": _SENTENCE_TOKENS, "drift": _SENTENCE_TOKENS}
-    cap = s.t_max + 1 if s.t_max else new
-    return max(1, min(by_trigger.get(s.trigger, new), cap, new))
 
 
 def _eos(lab: Lab, given: GenerationConfig | None, fields: dict[str, Any]) -> tuple[int, ...]:
@@ -294,8 +264,3 @@ def _forced(force: Sequence[int], room: int, vocab_size: int) -> tuple[int, ...]
             f"force takes up to {room} token ids from 0 to {vocab_size - 1} after this prompt; got {len(force)}"
         )
     return ids
-
-
-def _default_trace(model: str) -> Path:
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-    return Path("traces") / f"{Path(model).name}-{stamp}"

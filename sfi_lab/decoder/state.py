@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from sfi_lab.attention.arguments import AttentionArguments
-from sfi_lab.attention.decode import attention_logits, dense_decode, sparse_decode
+from sfi_lab.attention.decode import attention_logits, attention_weights, dense_decode, sparse_decode
 from sfi_lab.decoder.cache import SequenceCache
 from sfi_lab.decoder.clock import StageClock
+from sfi_lab.decoder.prompt_facts import PromptFacts
 from sfi_lab.memory import PackedMemory, recent_start
 from sfi_lab.selector import select
 from sfi_lab.settings import Settings
@@ -35,11 +36,12 @@ class DecoderState:
         self.plan: StepPlan = PROMPT
         self.step = 0
         self.keys_read: dict[int, int] = {}
+        self.dense_until = 0  # positions, from the first on, whose K/V were made under dense attention
+        self.prompt = PromptFacts(settings.prefill_window - 1)
         self.recorder: Recorder | None = None
         self.clock: StageClock | None = None
         self._sliding_start = 0  # first position of the recent window at this step
         self._pinned_start: dict[int, int] = {}  # the same at each layer's last refresh
-        self._window: dict[int, Tensor] = {}  # the prompt's last W - 1 queries [H_q, W - 1, D]
         self._queries: dict[int, Tensor] | None = {} if settings.trigger == "drift" else None
         self._refresh_queries: dict[int, Tensor] = {}
 
@@ -60,12 +62,21 @@ class DecoderState:
         self.plan, self.step = plan, step
         self.keys_read = {}
 
-    def end(self) -> None:
-        """Forgets what only the first decode step after a prompt may use."""
-        self._window = {}
+    def end(self) -> StepPlan:
+        """After the forward: notes what stays dense, forgets what only the first step may use; the plan as it came out."""
+        if self.dense_until == self.length - 1 and self.plan.route == "slow" and self.plan.group is None:
+            self.dense_until = self.length
+        self.prompt = self.prompt.emptied()
+        return self.plan
+
+    def drop_fast(self) -> None:
+        """With rectification: cuts off the positions whose K/V fast steps made, so that dense attention makes them anew."""
+        self.dense_until = min(self.dense_until, self.length)
+        if self.settings.rectify:
+            self.cache.truncate(self.dense_until)
 
     def forget_selection(self) -> None:
-        """Drops the packed memories (a new prompt was read, or the conversation was cut)."""
+        """Drops the packed memories (a new prompt is being read, or the conversation was cut)."""
         self.packed = {}
         self._refresh_queries = {}
 
@@ -81,6 +92,17 @@ class DecoderState:
         A model without such layers reads all that its own windows show it: every key available counts as read.
         """
         return sum(self.keys_read.values()) / len(self.keys_read) if self.keys_read else float(self.length)
+
+    @property
+    def keys_scored(self) -> float:
+        """Keys per KV head that the last step looked at only to choose: none, a slow step's evidence is its attention."""
+        return 0.0
+
+    @property
+    def bytes_kept(self) -> int:
+        """Bytes of keys and values held by the layers with full attention: the full caches, and the packed memories."""
+        packed = sum(m.k.nbytes + m.v.nbytes for m in self.packed.values())
+        return packed + sum(self.cache.full[layer].nbytes for layer in self.full_layers)
 
     def track_queries(self) -> None:
         """Keeps queries so that `drift` can be told (always on for the drift trigger and while recording)."""
@@ -103,50 +125,76 @@ class DecoderState:
         """True for layers with full attention during decode steps."""
         return self._is_full[layer] and self.plan is not PROMPT
 
-    def saw_prompt(self, layer: int, q: Tensor) -> None:
-        """Keeps the prompt's last W - 1 queries for the first refresh. q [H_q, n, D]."""
-        rows = self.settings.prefill_window - 1
-        if rows and self._is_full[layer]:
-            kept = self._window.get(layer)
-            self._window[layer] = (q if kept is None else torch.cat([kept, q], dim=1))[:, -rows:].clone()
+    def saw_prompt(self, layer: int, q: Tensor, arguments: AttentionArguments) -> None:
+        """Keeps what the first choice needs of a prompt; where positions are read again, the step is the last of them.
+
+        q [H_q, n, D], the queries of the newest n positions.
+        """
+        if not self._is_full[layer]:
+            return
+        cache = self.cache.full[layer]
+        if self.plan is PROMPT:
+            self.prompt.saw(layer, q, cache.k, arguments)
+            return
+        if self.clock is not None:
+            self.clock.lap("model")
+        mine = q[:, -1].reshape(cache.k.shape[0], -1, q.shape[-1])
+        logits = attention_logits(mine, cache.k, arguments.scaling, arguments.softcap)
+        sinks = self._sinks(mine, arguments)
+        self._dense_step(layer, mine, attention_weights(logits, sinks), logits, arguments)
 
     def decode(self, layer: int, q: Tensor, arguments: AttentionArguments) -> Tensor:
         """Attention of the step's one position. q [H_kv, G, D] -> [H_kv, G, D_v]."""
-        clock = self.clock
-        if clock is not None:
-            clock.lap("model")
+        if self.clock is not None:
+            self.clock.lap("model")
         cache = self.cache.full[layer]
         k, v = cache.k, cache.v
-        sinks = None if arguments.sink_logits is None else arguments.sink_logits.view(q.shape[:2])
-        how = (arguments.scaling, arguments.softcap, sinks)
-        if self._queries is not None:
-            self._queries[layer] = q
+        how = (arguments.scaling, arguments.softcap, self._sinks(q, arguments))
         if self.plan.dense(layer):
             out, weights, logits = dense_decode(q, k, v, *how)
-            self.keys_read[layer] = k.shape[1]
-            if clock is not None:
-                clock.lap("attention")
-            if self.plan.refresh:
-                self._refresh(layer, q, logits, arguments)
-        else:
-            start, packed = self.recent_start(layer), self.packed[layer]
-            out, weights = sparse_decode(q, packed, k[:, start:], v[:, start:], *how)
-            self.keys_read[layer] = weights.shape[-1]
-            if clock is not None:
-                clock.lap("attention")
+            self._dense_step(layer, q, weights, logits, arguments)
+            return out
+        start, packed = self.recent_start(layer), self.packed[layer]
+        out, weights = sparse_decode(q, packed, k[:, start:], v[:, start:], *how)
+        self._attended(layer, q, weights)
         if self.recorder is not None:
-            self._record(layer, q, weights, k, arguments, how)
+            recent = torch.arange(start, k.shape[1], device=q.device).expand(q.shape[0], -1)
+            self._record(layer, q, weights, torch.cat([packed.positions, recent], dim=1), arguments)
         return out
 
     # parts of a step -----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _sinks(q: Tensor, arguments: AttentionArguments) -> Tensor | None:
+        """The model's sink logits [H_kv, G], where it has them."""
+        return None if arguments.sink_logits is None else arguments.sink_logits.view(q.shape[:2])
+
+    def _dense_step(
+        self, layer: int, q: Tensor, weights: Tensor, logits: Tensor, arguments: AttentionArguments
+    ) -> None:
+        """A slow step's layer after its attention: the refresh, and the record."""
+        self._attended(layer, q, weights)
+        if self.plan.refresh:
+            self._refresh(layer, q, logits, arguments)
+        if self.recorder is not None:
+            self._record(layer, q, weights, None, arguments)
+
+    def _attended(self, layer: int, q: Tensor, weights: Tensor) -> None:
+        """Notes what every step's layer leaves behind. weights [H_kv, G, N] over the N positions read."""
+        if self._queries is not None:
+            self._queries[layer] = q
+        self.keys_read[layer] = weights.shape[-1]
+        if self.clock is not None:
+            self.clock.lap("attention")
 
     def _refresh(self, layer: int, q: Tensor, logits: Tensor, arguments: AttentionArguments) -> None:
         """The selector over J and the packing of what it chose. q [H_kv, G, D], logits [H_kv, G, T]."""
         s, cache, clock = self.settings, self.cache.full[layer], self.clock
         end = self._pinned_start[layer] = self._sliding_start
         rows = logits[:, :, s.sink : end]
-        if layer in self._window:
-            rows = torch.cat([self._window_logits(layer, end, arguments), rows], dim=1)
+        window = self.prompt.queries(layer, s.prefill_window - 1)
+        if window is not None:
+            rows = torch.cat([self._window_logits(window, cache.k, end, arguments), rows], dim=1)
         selection = select(rows, cache.norms(s.sink, end), s, clock and clock.lap)
         self.packed[layer] = PackedMemory.pack(cache, s.sink, selection.indices + s.sink)
         if clock is not None:
@@ -155,19 +203,19 @@ class DecoderState:
             self._refresh_queries[layer] = q
         if self.recorder is not None:
             self.recorder.selected(self.step, layer, selection, s.sink)
-            if layer in self._window:
-                self.recorder.window(layer, self._window[layer])
+            if window is not None:
+                self.recorder.window(layer, window)
             clock.lap("record")
 
-    def _window_logits(self, layer: int, end: int, arguments: AttentionArguments) -> Tensor:
-        """Logits of the prompt's last queries over J, -inf where a row may not look. -> [H_kv, G·(W-1), J]."""
-        cache, sink = self.cache.full[layer], self.settings.sink
-        first = self.length - 1 - self._window[layer].shape[1]  # the window ends just before the query of this step
-        window = self._window[layer][:, max(0, sink - first) :]  # queries inside the sink see no candidate
+    def _window_logits(self, window: Tensor, k: Tensor, end: int, arguments: AttentionArguments) -> Tensor:
+        """Logits of the prompt's last queries [H_q, W - 1, D] over J, -inf where a row may not look. -> [H_kv, G·(W-1), J]."""
+        sink = self.settings.sink
+        first = self.length - 1 - window.shape[1]  # the window ends just before the query of this step
+        window = window[:, max(0, sink - first) :]  # queries inside the sink see no candidate
         first = max(first, sink)
-        kv_heads, n = cache.k.shape[0], window.shape[1]
-        q = window.reshape(kv_heads, -1, window.shape[-1])
-        logits = attention_logits(q, cache.k[:, sink:end], arguments.scaling, arguments.softcap)
+        n = window.shape[1]
+        q = window.reshape(k.shape[0], -1, window.shape[-1])
+        logits = attention_logits(q, k[:, sink:end], arguments.scaling, arguments.softcap)
         if end > first + 1:
             own = torch.arange(first, first + n, device=q.device).repeat(q.shape[1] // n)
             later = torch.arange(sink, end, device=q.device)[None] > own[:, None]
@@ -175,18 +223,16 @@ class DecoderState:
         return logits
 
     def _record(
-        self, layer: int, q: Tensor, weights: Tensor, k: Tensor, arguments: AttentionArguments, how: tuple
+        self, layer: int, q: Tensor, weights: Tensor, positions: Tensor | None, arguments: AttentionArguments
     ) -> None:
-        positions, dense, missed = None, None, None
-        if not self.plan.dense(layer):
-            packed = self.packed[layer]
-            recent = torch.arange(self.recent_start(layer), k.shape[1], device=q.device).expand(q.shape[0], -1)
-            positions = torch.cat([packed.positions, recent], dim=1)
-        mean = weights.mean(1)
+        """Tells the recorder of one layer's attention, weights [H_kv, G, N] over positions [H_kv, N] (None: all)."""
+        mean, dense, missed = weights.mean(1), None, None
         if self.recorder.request.audit:
             dense = mean
             if positions is not None:
-                dense = dense_decode(q, k, self.cache.full[layer].v, *how)[1].mean(1)
+                cache = self.cache.full[layer]
+                logits = attention_logits(q, cache.k, arguments.scaling, arguments.softcap)
+                dense = attention_weights(logits, self._sinks(q, arguments)).mean(1)
             kept = dense.sum(-1) if positions is None else torch.gather(dense, 1, positions).sum(-1)
             missed = (dense.sum(-1) - kept).clamp_min(0.0)
         self.recorder.attended(layer, q, Attended(mean, positions, dense, missed), arguments)

@@ -36,6 +36,11 @@ class FullCache:
         """All values, a view [H_kv, length, D_v]."""
         return self._v[:, : self.length]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and values cached (room kept for more is not counted)."""
+        return self.k.nbytes + self.v.nbytes if self._k is not None else 0
+
     def norms(self, start: int, end: int) -> Tensor:
         """‖k_j‖ for positions start … end - 1, float32 [H_kv, end - start]; each is computed once."""
         if self._norms is None:

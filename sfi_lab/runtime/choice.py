@@ -34,14 +34,17 @@ def why_not_for(lab: Lab, settings: Settings) -> str | None:
         return f"{spec.architecture} has heads of {spec.head_dim} numbers; the kernels take 16 to 256"
     if settings.trigger == "drift":
         return "the drift trigger needs every step's queries on the host"
+    if settings.rectify:
+        return "rectified slow steps read several positions at once"
     if settings.layer_groups > 1 and settings.recent_mode == "pinned":
         return "a pinned window with layer groups starts at another position in each group"
     return None
 
 
-def why_reference(lab: Lab, settings: Settings, recorded: bool, engine: str) -> str | None:
+def why_reference(lab: Lab, settings: Settings, recorded: bool, engine: str, rule: str | None = None) -> str | None:
     """Why a run takes the reference loop; None: it takes the engine.
 
+    rule: the name of a method with a rule of its own, which the engine doesn't know.
     engine: "auto", "reference", or "graph" (the engine wherever the model allows it, on a CPU step by step with the
     reference kernels). Raises SfiError for another word, or where "graph" was asked for and can't be.
     """
@@ -50,6 +53,7 @@ def why_reference(lab: Lab, settings: Settings, recorded: bool, engine: str) -> 
     if engine == "reference":
         return "it was asked for"
     why = why_not_for(lab, settings)
+    why = why or (f"the method {rule} reads by a rule of its own" if rule else None)
     why = why or ("recorded runs are instrumented" if recorded else None)
     if engine == "graph":
         if why:

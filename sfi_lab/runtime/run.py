@@ -28,9 +28,8 @@ class GraphRun(Run):
     fast exactly where the reference's is; the price is that a step is queued when the token before it is known.
     """
 
-    def __init__(self, session: Session, new_ids: list[int], options: RunOptions, result: Result) -> None:
-        super().__init__(session, new_ids, options, result)
-        self.kept = len(session.ids) - len(new_ids)
+    def __init__(self, session: Session, kept: int, options: RunOptions, result: Result) -> None:
+        super().__init__(session, kept, options, result)
         self.engine: Engine | None = None  # taken when the run begins: one that is never iterated holds none
         self._on_device = options.sampler.is_greedy and not options.force
         self._pinned_start = 0
@@ -51,7 +50,7 @@ class GraphRun(Run):
         began = time.perf_counter()
         self.plan = PROMPT
         self.session.planner.reset()
-        with self.lab.attending(None):
+        with self.lab.attending():
             self.engine = self._take_engine()
             logits = self.engine.read(0, self.session.ids[self.kept :], self.kept)
             self.engine.start(logits[None])
@@ -71,7 +70,7 @@ class GraphRun(Run):
         start = self._pinned_start if settings.recent_mode == "pinned" and plan.route == "fast" else sliding
         engine.state.upload(route_table(plan, length, start, settings))
         kind = "fast" if plan.route == "fast" else "slow" if plan.refresh else "dense"
-        with self.lab.attending(None):
+        with self.lab.attending():
             logits = engine.step(kind, plan.group)[0]
         self.state.mean_keys_read = keys_read(plan, length, start, engine)
         self.seconds += time.perf_counter() - began
@@ -101,6 +100,7 @@ class _EngineState:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.mean_keys_read = 0.0
+        self.keys_scored = 0.0
         self.recorder: Any = None
         self.clock: Any = None
 
@@ -108,6 +108,12 @@ class _EngineState:
     def length(self) -> int:
         """Positions cached."""
         return self._engine.lengths[0]
+
+    @property
+    def bytes_kept(self) -> int:
+        """Bytes of keys and values of the sequence: its pages, and the packed memories."""
+        plan = self._engine.plan
+        return (self.length + plan.rows) * plan.layers * plan.kv_heads * 2 * plan.dim * plan.element_size
 
     def repair(self) -> None:
         """Nothing to repair: what an interrupted forward wrote lies behind the length."""

@@ -60,6 +60,12 @@ def _choice(*allowed: str) -> Callable[[Any], str]:
     return check
 
 
+def _flag(value: Any) -> bool:
+    if value not in (True, False):
+        raise ValueError
+    return bool(value)
+
+
 def _enders(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError
@@ -164,5 +170,11 @@ FIELDS: dict[str, Field] = {
     ),
     "layer_groups": Field(
         "layer groups", "layers refresh in turn, one group a slow step", "a whole number ≥ 1", _integer(1)
+    ),
+    "rectify": Field(
+        "rectify",
+        "at a slow step recompute, under dense attention, the keys and values that fast steps made since the last one",
+        "true | false",
+        _flag,
     ),
 }

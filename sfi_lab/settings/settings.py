@@ -53,6 +53,7 @@ class Settings:
     recent_mode: str = "sliding"
     prefill_window: int = 16
     layer_groups: int = 1
+    rectify: bool = False
 
     def __new__(cls, **values: Any) -> Settings:
         """An unknown name raises here with the nearest known one, before dataclass's own TypeError could."""
@@ -172,6 +173,8 @@ def _refuse_unknown(values: dict[str, Any]) -> None:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, str):

@@ -84,20 +84,27 @@ class Recorder:
         if layer not in self.request.support_layers:
             return
         share = torch.gather(selection.evidence, 1, selection.ranked).sum(-1).tolist()
-        positions = (selection.ranked + first).to(torch.int32).cpu().numpy()
-        for head, lam in enumerate(selection.lam.tolist()):
-            self._selection.append(
-                {
-                    "step": step,
-                    "layer": layer,
-                    "kv_head": head,
-                    "lam": lam,
-                    "first_candidate": first,
-                    "candidates": selection.evidence.shape[1],
-                    "positions": positions[head],
-                    "evidence": share[head],
-                }
-            )
+        self._add_selection(
+            step, layer, selection.ranked + first, first, selection.evidence.shape[1], selection.lam.tolist(), share
+        )
+
+    def chose(self, step: int, layer: int, ranked: Tensor, length: int) -> None:
+        """One layer's choice by a method's rule out of `length` positions, best first [H_kv, K]; it has no λ and no evidence."""
+        if layer in self.request.support_layers:
+            nothing = [None] * len(ranked)
+            self._add_selection(step, layer, ranked, 0, length, nothing, nothing)
+
+    def _add_selection(
+        self, step: int, layer: int, ranked: Tensor, first: int, candidates: int, lam: list, share: list
+    ) -> None:
+        positions = ranked.to(torch.int32).cpu().numpy()
+        self._selection += [
+            {
+                "step": step, "layer": layer, "kv_head": head, "lam": lam[head], "first_candidate": first,
+                "candidates": candidates, "positions": positions[head], "evidence": share[head],
+            }
+            for head in range(len(positions))
+        ]  # fmt: skip
 
     def window(self, layer: int, q: Tensor) -> None:
         """The prompt's last queries [H_q, W - 1, D], which share the first refresh."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sfi_lab.errors import SfiError
 
@@ -147,3 +149,9 @@ def _span(layers: Sequence[int]) -> str:
     if layers and layers == list(range(layers[0], layers[-1] + 1)):
         return f"{layers[0]} to {layers[-1]}"
     return ", ".join(map(str, layers)) or "none"
+
+
+def default_trace(model: str) -> Path:
+    """traces/<model>-<time> in the working directory."""
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    return Path("traces") / f"{Path(model).name}-{stamp}"

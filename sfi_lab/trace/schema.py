@@ -41,6 +41,8 @@ STEPS = {
     "reason": pl.String,  # "prompt" | "first" | "sentence" | "t_max" | "period" | "random" | "drift" | "nothing_to_select"; "" if fast
     "refreshed": pl.Boolean,  # the selector ran
     "keys_read": pl.Float64,  # mean over the layers with full attention and their KV heads
+    "keys_scored": pl.Float64,  # keys looked at only to choose, the same mean (retrieval methods); null in traces without it
+    "bytes_kept": pl.Int64,  # keys and values held by the layers with full attention; null in traces without it
     "keys_available": pl.Int32,  # cached positions, the query's own included
     "recent_start": pl.Int32,  # first position of the recent window of a fast step (reads [recent_start, position])
     "drift": pl.Float32,  # 1 - cosine of this step's queries to the last refresh's, mean over layers and heads; null if not tracked
@@ -75,14 +77,16 @@ SELECTION = {
     "step": pl.Int32,  # of the refresh
     "layer": pl.Int16,
     "kv_head": pl.Int16,
-    "lam": pl.Float32,
+    "lam": pl.Float32,  # null where a method other than SFI chose, as is evidence
     "first_candidate": pl.Int32,  # J is [first_candidate, first_candidate + candidates)
     "candidates": pl.Int32,
     "positions": pl.List(pl.Int32),  # best first, so that a smaller K is a prefix
     "evidence": pl.Float32,  # share of the evidence f on the selected positions
 }
 
-OPTIONAL = frozenset({"piece"})  # came later: traces without these columns stay readable, with nulls
+OPTIONAL = frozenset(
+    {"piece", "keys_scored", "bytes_kept"}
+)  # came later: traces without these columns stay readable, with nulls
 
 TABLES = {"tokens": TOKENS, "steps": STEPS, "support": SUPPORT, "selection": SELECTION}
 

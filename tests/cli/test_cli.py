@@ -50,6 +50,32 @@ SPARSE = ["--k", "5", "--recent", "6", "--sink", "2", "--t-max", "4"]
 # generate ---------------------------------------------------------------------------------------------------------
 
 
+def test_another_method_decodes_and_says_what_it_read_and_kept(prompt_file, on_tiny, capsys, tmp_path):
+    assert generate(prompt_file, *SPARSE, "--method", "streaming", "--json", "--trace", tmp_path / "t") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["method"] == "streaming" and found["slow_steps"] == 0
+    steps = Trace.open(tmp_path / "t").steps.filter(Trace.open(tmp_path / "t").steps["route"] == "fast")
+    assert steps["keys_read"].to_list() == [13.0] * 11
+    assert found["bytes_kept"] == 13 * 3 * 2 * 2 * 8 * 4, (
+        "13 positions, 3 layers, 2 KV heads, keys and values of 8 floats"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("snapvk", "did you mean snapkv"),
+        ("streaming:window=4", "no parameter 'window=4'"),
+        ("sfi:budget=7", "budget = 7 leaves nothing to select"),
+        ("interval:every=0", "every = 0 is not allowed"),
+    ],
+)
+def test_a_wrong_method_is_one_line_before_the_model_is_loaded(prompt_file, never_loads, capsys, method, sentence):
+    assert generate(prompt_file, *SPARSE, "--method", method) == 2
+    out, err = capsys.readouterr()
+    assert not out and sentence in err and err.count("\n") == 1
+
+
 def test_json_is_one_object_and_nothing_else(prompt_file, on_tiny, tiny_lab, capsys, tmp_path):
     assert generate(prompt_file, *SPARSE, "--json", "--trace", tmp_path / "t") == 0
     out, _ = capsys.readouterr()
@@ -262,7 +288,7 @@ ANOTHER = {
     "enders": ".\\n", "fire_on": "next_sentence", "min_gap": "4", "cooldown": "2", "alpha": "0.7", "gamma": "0.1", "beta": "0.2",
     "power": "1.1", "eta": "0.3", "norm_weight": "0.4", "position_weight": "0.6", "lam": "0.1", "lam_clip": "0.35,0.25",
     "nms_radius": "5", "nms_strength": "0.9", "exclusivity": "0.8", "temperature": "1.5", "recent_mode": "pinned",
-    "prefill_window": "3", "layer_groups": "2",
+    "prefill_window": "3", "layer_groups": "2", "rectify": "true",
 }  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def test_selecting_every_candidate_is_dense_too(tiny_lab, prompt_ids):
 def test_the_dense_path_gives_the_models_own_logits(tiny_lab, prompt_ids, chunks, monkeypatch):
     ids = prompt_ids[:50]
     if chunks == "several":
-        monkeypatch.setattr("sfi_lab.decoder.loop._PREFILL_CHUNK", 7)
+        monkeypatch.setattr("sfi_lab.decoder.read_prompt.PREFILL_CHUNK", 7)
     result = tiny_lab.generate(ids, Settings.dense(), 12, ignore_eos=True)
     check_against_sdpa(tiny_lab, ids, result)
 
@@ -150,7 +150,7 @@ def test_the_prompts_window_does_not_depend_on_how_the_prompt_was_cut(tiny_lab, 
     """Also where the last piece is a single token, whose forward looks like a decode step."""
     ids = prompt_ids[:36]
     whole = decode_and_watch(tiny_lab, ids, SPARSE, 6)
-    monkeypatch.setattr("sfi_lab.decoder.loop._PREFILL_CHUNK", ids_in_chunks)
+    monkeypatch.setattr("sfi_lab.decoder.read_prompt.PREFILL_CHUNK", ids_in_chunks)
     cut = decode_and_watch(tiny_lab, ids, SPARSE, 6)
     for (a, _, packed_a, _), (b, _, packed_b, _) in zip(whole, cut, strict=True):
         assert a.token_id == b.token_id

@@ -41,6 +41,7 @@ BOUNDS = {
     "recent_mode": (["sliding", "pinned"], ["slide", None]),
     "prefill_window": ([1, 16], [0, -1, 1.5]),
     "layer_groups": ([1, 2], [0, -1, 1.5]),
+    "rectify": ([True, False], ["true", None, 2]),
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import traitlets as T
 
 from sfi_lab.errors import SfiError
+from sfi_lab.trace.request import default_trace
 
 from .panel import Panel, module
 from .session import Session
@@ -20,12 +21,18 @@ class DecodeAgain(Panel):
     """Runs `lab.stream` on the recorded prompt in a background thread; a *re-run*, unlike what the other panels compute.
 
     start(), stop(), wait(): the buttons, callable from Python. `steps` holds the new run's steps. Without a lab the first
-    start loads the model that the recording names.
+    start loads the model that the recording names. method: another way to decode than SFI, with its parameters
+    ("snapkv:window=16"), at the settings' sink + recent + K positions. record: also write a trace of the run, which
+    `Workbench(panel.trace_path)` shows in the same panels and `Compare` beside the present one.
     """
 
     _esm = module("decode_again.mjs")
     height = T.Int(190).tag(sync=True)  # CSS pixels
     tokens = T.Int(64).tag(sync=True)
+    methods = T.List(T.Dict()).tag(sync=True)  # name, title and what it does, for the choice
+    method = T.Unicode("sfi").tag(sync=True)
+    record = T.Bool(False).tag(sync=True)
+    trace_path = T.Unicode("").tag(sync=True)
     running = T.Bool(False).tag(sync=True)
     words = T.List(T.Unicode()).tag(sync=True)
     ids = T.List(T.Int()).tag(sync=True)
@@ -37,7 +44,7 @@ class DecodeAgain(Panel):
     def __init__(self, source: Any, **traits: object) -> None:
         session = source if isinstance(source, Session) else Session(source)
         traits.setdefault("tokens", session.trace.steps.height)
-        super().__init__(session, recorded_ids=session.trace.token_ids, **traits)
+        super().__init__(session, recorded_ids=session.trace.token_ids, methods=_methods(), **traits)
         self.steps: list[Any] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -53,8 +60,10 @@ class DecodeAgain(Panel):
         self.steps = []
         with self.hold_sync():
             self.running, self.error, self.summary = True, "", ""
-            self.words, self.ids, self.status = [], [], "reading the prompt"
-        self._thread = threading.Thread(target=self._run, args=(self.state.settings, self.tokens), daemon=True)
+            self.words, self.ids, self.status, self.trace_path = [], [], "reading the prompt", ""
+        self._thread = threading.Thread(
+            target=self._run, args=(self.state.settings, self.tokens, self.method, self._recording()), daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -72,7 +81,15 @@ class DecodeAgain(Panel):
 
     # the run -------------------------------------------------------------------------------------------------------
 
-    def _run(self, settings: Any, tokens: int) -> None:
+    def _recording(self) -> dict[str, Any]:
+        """What `stream` is asked to record: as much as the shown trace holds, into a folder of its own."""
+        if not self.record:
+            return {}
+        meta = self.session.trace.meta
+        layers = {"record_layers": meta["support_layers"], "qk_layers": meta["qk_layers"] or None}
+        return {"record": meta["record"], "trace": default_trace(meta["model"]["name"]), **layers}
+
+    def _run(self, settings: Any, tokens: int, method: str, recording: dict[str, Any]) -> None:
         try:
             lab = self._lab()
             prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")[
@@ -80,7 +97,9 @@ class DecodeAgain(Panel):
             ].to_list()
             started = shown = time.perf_counter()
             words, ids = [], []
-            for step in lab.stream(prompt, settings, max_new_tokens=tokens, **self._sampling()):
+            for step in lab.stream(
+                prompt, settings, max_new_tokens=tokens, method=method, **recording, **self._sampling()
+            ):
                 self.steps.append(step)
                 words.append(step.text)
                 ids.append(step.token_id)
@@ -92,6 +111,7 @@ class DecodeAgain(Panel):
             seconds = time.perf_counter() - started
             how = "stopped" if self._stop.is_set() else "done"
             self._publish(words, ids, f"re-run {how} in {seconds:.1f} s")
+            self.trace_path = str(recording.get("trace", ""))
         except SfiError as error:
             self.error = str(error)
         except Exception as error:  # a person must see it in the panel, not in a server's log
@@ -140,3 +160,13 @@ class DecodeAgain(Panel):
         same = next((i for i, (a, b) in enumerate(zip(self.ids, self.recorded_ids, strict=False)) if a != b), None)
         where = "same tokens" if same is None else f"differs from token {same + 1}"
         return f"{len(self.ids)} tokens, {where}"
+
+
+def _methods() -> list[dict[str, str]]:
+    """Every method with its title and the first sentence of what it does."""
+    from sfi_lab.methods import METHODS  # brings torch along, which a viewer can do without until here
+
+    return [
+        {"name": name, "title": method.title, "meaning": (method.__doc__ or "").strip().split("\n")[0]}
+        for name, method in METHODS.items()
+    ]
