@@ -9,6 +9,7 @@
 | `sfi-lab bench overhead` | what the loop and the recording cost |
 | `sfi-lab bench decode`, `kernel`, `selector` | the engine and its kernels against their memory bounds |
 | `sfi-lab study stability`, `controls`, `fidelity`, `tune` | what holds on your model and text, over many prompts |
+| `sfi-lab evaluate` | SFI and other methods on tasks at equal budgets |
 | `sfi-lab figures` | paper-style figures and tables from traces and results |
 """
 
@@ -20,10 +21,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from sfi_lab import __version__
-from sfi_lab.cli import bench, doctor, figures, generate, lab, study, trace
+from sfi_lab.cli import bench, doctor, evaluate, figures, generate, lab, study, trace
 from sfi_lab.errors import SfiError
 
-COMMANDS = (generate, trace, lab, doctor, bench, study, figures)
+COMMANDS = (generate, trace, lab, doctor, bench, study, evaluate, figures)
 
 
 class Parser(argparse.ArgumentParser):

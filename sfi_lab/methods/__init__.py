@@ -7,6 +7,12 @@ their own: which positions a step may read, per layer and KV head, and when that
 | `sfi`, `sfi_pinned`, `sfi_rectified` | Slow-Fast Inference; with a pinned window; with K/V of fast steps recomputed | arXiv 2603.12038 |
 | `interval`, `drift` | a Top-K reused for a fixed number of steps; until the queries drift | arXiv 2502.14866, 2411.02886 |
 | `streaming` | sink + recent | arXiv 2309.17453 |
+| `snapkv`, `pyramidkv` | the prompt's end votes once; with more room in lower layers | arXiv 2404.14469, 2406.02069 |
+| `tova` | what the newest query attended to least is dropped | arXiv 2401.06104 |
+| `h2o` | most attention gathered so far + recent | arXiv 2306.14048 |
+| `knorm` | the smallest keys of the prompt | arXiv 2406.11430 |
+| `quest` | at every step the pages whose keys could match best | arXiv 2406.10774 |
+| `oracle` | at every step the Top-K of its own dense attention: the most that K positions can hold | |
 
 Used as `lab.generate(prompt, settings, method="snapkv:window=16")`, `sfi-lab generate --method …`, in the workbench's
 "Decode again", and by `sfi-lab evaluate --methods …`. Add one: a file with a frozen dataclass derived from `Method`, and a

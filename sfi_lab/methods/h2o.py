@@ -64,7 +64,6 @@ class HeavyHitters(KeepingRule):
     def prompt(self, layer: int, seen: PromptLayer) -> None:
         self.keep(layer, everything(seen.k))
         self._gathered[layer] = seen.received
-        self._drop(layer)
 
     def read(self, layer: int, q: Tensor, k: Tensor, arguments: AttentionArguments) -> Tensor | None:
         super().read(layer, q, k, arguments)

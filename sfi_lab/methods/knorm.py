@@ -26,9 +26,9 @@ class KNorm(Method):
     Of the prompt, each KV head keeps the B positions whose keys have the smallest L2 norm. Neither sink nor recent
     positions are safe: the settings' only count into B.
 
-    skip_layers: the model's first layers that keep everything (the authors' example and main runs: 2). B is that of the
-        other layers alone, so the mean over all layers is larger, and `keys_read` says so; skip_layers=0, as KVPress
-        does it, holds every layer to B.
+    skip_layers: the model's first layers that keep everything (2 in the authors' published example; their experiments try
+        several sets). B is that of the other layers alone, so the mean over all layers is larger, and `keys_read` says
+        so; skip_layers=0, as KVPress does it, holds every layer to B.
     continue_in_decode: goes on dropping the largest key before each step, so that steps read B; otherwise all tokens
         after the prompt stay, as in KVPress.
     protect_recent: newest positions that stay whatever their norm (published: 0; the step's own always stays), at most

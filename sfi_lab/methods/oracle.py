@@ -40,10 +40,9 @@ class MostAttended(Rule):
 
     def __init__(self, sink: int, recent: int, k: int) -> None:
         self.sink, self.recent, self.k = sink, recent, k
-        self._chosen: dict[int, Tensor] = {}
+        self._chosen: dict[int, Tensor] = {}  # of a layer's last read; once a cache is too long it stays so
 
     def read(self, layer: int, q: Tensor, k: Tensor, arguments: AttentionArguments) -> Tensor | None:
-        self._chosen.pop(layer, None)
         length = k.shape[1]
         if self._reads_all(length):
             return None

@@ -64,10 +64,9 @@ class BestPages(Rule):
     def __init__(self, method: Quest, pages: int) -> None:
         self.method, self.pages = method, pages
         self._bounds: dict[int, PageBounds] = {}
-        self._chosen: dict[int, Tensor] = {}
+        self._chosen: dict[int, Tensor] = {}  # of a layer's last read; once a cache is too long it stays so
 
     def read(self, layer: int, q: Tensor, k: Tensor, arguments: AttentionArguments) -> Tensor | None:
-        self._chosen.pop(layer, None)
         if layer < self.method.dense_layers:
             return None
         bounds = self._bounds.setdefault(layer, PageBounds(self.method.page))

@@ -1,0 +1,169 @@
+"""The evaluation: every task under every method and budget, paired, greedy, resumable, with a table of intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfi_lab.errors import SfiError
+from sfi_lab.evaluate.arms import Arm, make_arms
+from sfi_lab.evaluate.memory import Batcher
+from sfi_lab.evaluate.report import sections
+from sfi_lab.evaluate.sample import Sample, evaluate_tasks, read_task
+from sfi_lab.evaluate.summary import summarise
+from sfi_lab.methods import Method
+from sfi_lab.settings import Settings
+from sfi_lab.studies.machine import machine
+from sfi_lab.studies.material import counter
+from sfi_lab.studies.report import document
+from sfi_lab.studies.store import Store
+from sfi_lab.tasks import Task, parse_tasks
+
+if TYPE_CHECKING:
+    from sfi_lab.lab import Lab
+
+
+def evaluate(
+    lab: Lab,
+    methods: str | Sequence[str | Method] = "dense,sfi,streaming,snapkv",
+    tasks: str = "single_needle,multi_key,fact_qa",
+    out: str | Path = "results/methods",
+    *,
+    budgets: Sequence[int] = (128, 256, 512),
+    contexts: Sequence[int] = (1024,),
+    samples: int = 4,
+    seed: int = 0,
+    settings: Settings | None = None,
+    recent: int | None = None,
+    max_new_tokens: int | None = None,
+    batch: int = 16,
+    data: Path | None = None,
+    templates: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Evaluates methods on tasks and writes OUT/samples.parquet, summary.parquet and report.md.
+
+    Every method sees the same prompts, each read once with dense attention; decoding is greedy. Every arm runs twice: by
+    itself, which is scored, and along the dense run's tokens, which gives the KL to dense.
+
+    Args:
+        methods: names with parameters, "snapkv:window=16,quest" or a list (`sfi_lab.methods`); dense is always there.
+        tasks: names as `sfi_lab.tasks.parse_tasks` reads them. data: folder of local copies of data sets; templates: a JSON
+            file of prompt templates of one's own.
+        budgets: positions a step reads per layer and KV head, sink and recent among them.
+        contexts: lengths of generated prompts, in the model's tokens. samples: tasks a length (of a data set: how many in all,
+            0 for every one). seed: of the first task; the following ones count up.
+        settings: everything but recent and K (default `Settings.paper()`); recent: the window, by default a quarter of
+            the budget. max_new_tokens: instead of each task's own.
+        batch: runs decoded in lock step; halved when memory runs out.
+        progress: told a line a task.
+
+    A call that was cut short goes on where it stopped: give the same arguments. Several processes may share a folder with
+    different tasks; the last call, with all of them, writes the tables.
+
+    Returns the summary as plain values. Raises SfiError for what can't be run, before anything is decoded.
+    """
+    began = time.perf_counter()
+    arms = make_arms(methods, budgets, settings or Settings.paper(), recent)
+    _check(samples, batch, contexts, max_new_tokens)
+    sources = parse_tasks(tasks, data, templates)
+    found = [
+        task
+        for source in sources
+        for task in source.tasks(contexts, samples, seed, counter(lab), lab.tokenizer, lab.spec.max_positions)
+    ]
+    if max_new_tokens is not None:
+        found = [_shortened(task, max_new_tokens) for task in found]
+    store = Store(out, _config(lab, arms, max_new_tokens))
+    say = progress or (lambda line: None)
+    todo = [task for task in found if not store.done(task.name)]
+    if len(todo) < len(found):
+        say(f"{len(found) - len(todo)} of {len(found)} tasks are done already")
+    batcher = Batcher(lab, batch, say)
+    for done, seconds in _work(lab, todo, arms, batcher, store):
+        left = seconds / done * (len(todo) - done)
+        say(
+            f"{done} of {len(todo)} tasks, {todo[done - 1].name}, {_minutes(seconds)} so far, about {_minutes(left)} left"
+        )
+    frame = store.frame("rows", [task.name for task in found]).drop("prompt")
+    summary = summarise(frame)
+    facts = machine(lab.device)
+    head = _setting(lab, arms, found)
+    report = document(
+        "Methods compared at equal budgets", [("Setting", head), *sections(frame, summary)], facts, command
+    )
+    store.publish({"samples": frame, "summary": summary}, report)
+    return {
+        "out": str(store.root),
+        "tasks": len(found),
+        "arms": len(arms),
+        "seconds": round(time.perf_counter() - began, 1),
+        "machine": facts,
+        "summary": summary.to_dicts(),
+    }
+
+
+def _work(
+    lab: Lab, todo: Sequence[Task], arms: Sequence[Arm], batcher: Batcher, store: Store
+) -> Iterator[tuple[int, float]]:
+    """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far."""
+    began, done = time.perf_counter(), 0
+    while done < len(todo):
+        group = todo[done : done + max(1, batcher.size // (2 * len(arms)))]
+        samples = []
+        for task in group:
+            reading = time.perf_counter()
+            read = read_task(lab, task, arms)
+            samples.append(Sample(lab, task, arms, read, time.perf_counter() - reading))
+        for task, rows in zip(group, evaluate_tasks(lab, batcher, samples), strict=True):
+            store.save(task.name, {"rows": rows})
+        done += len(group)
+        yield done, time.perf_counter() - began
+
+
+def _check(samples: int, batch: int, contexts: Sequence[int], max_new_tokens: int | None) -> None:
+    least = {"samples": (samples, 0), "batch": (batch, 1), "max_new_tokens": (max_new_tokens or 2, 2)}
+    for name, (value, low) in least.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise SfiError(f"{name} = {value!r} is not allowed; allowed: a whole number ≥ {low}")
+    if not contexts or any(isinstance(c, bool) or not isinstance(c, int) or c < 1 for c in contexts):
+        raise SfiError(f"contexts = {list(contexts)} is not allowed; allowed: lengths in tokens, whole numbers ≥ 1")
+
+
+def _shortened(task: Task, tokens: int) -> Task:
+    from dataclasses import replace
+
+    return replace(task, max_new_tokens=tokens)
+
+
+def _config(lab: Lab, arms: Sequence[Arm], max_new_tokens: int | None) -> dict[str, Any]:
+    """What must be the same for a call to go on in a folder; tasks and samples may be added."""
+    return {
+        "study": "evaluate",
+        "model": lab.name,
+        "dtype": str(lab.dtype).removeprefix("torch."),
+        "device": lab.device.type,
+        "arms": [arm.name for arm in arms],
+        "settings": [arm.settings.to_dict() for arm in arms],
+        "max_new_tokens": max_new_tokens,
+    }
+
+
+def _setting(lab: Lab, arms: Sequence[Arm], tasks: Sequence[Task]) -> str:
+    lengths = sorted({task.length for task in tasks if task.length})
+    budgets = sorted({arm.budget for arm in arms if arm.budget})
+    recents = ", ".join(f"{arm.settings.recent} of {arm.budget}" for arm in {a.budget: a for a in arms[1:]}.values())
+    return (
+        f"Model {lab.name} ({str(lab.dtype).removeprefix('torch.')}), {len(tasks)} tasks"
+        + (f" at {', '.join(map(str, lengths))} tokens" if lengths else "")
+        + f", budgets {', '.join(map(str, budgets))} positions per layer and KV head ({arms[-1].settings.sink} sink, recent "
+        f"{recents}), greedy. Every prompt is read with dense attention; a method decides what the decode steps read. "
+        f"Settings beside recent and K: `{arms[-1].settings.to_code()}` at the largest budget."
+    )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
