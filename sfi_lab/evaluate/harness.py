@@ -46,8 +46,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluates methods on tasks and writes OUT/samples.parquet, summary.parquet and report.md.
 
-    Every method sees the same prompts, each read once with dense attention; decoding is greedy. Every arm runs twice: by
-    itself, which is scored, and along the dense run's tokens, which gives the KL to dense.
+    Every method sees the same prompts, each read once with dense attention; decoding is greedy. Every arm runs along the
+    dense run's tokens, which gives the KL to dense, and by itself, which is scored; the second run is spared where the
+    first never preferred another token, because it would be the same.
 
     Args:
         methods: names with parameters, "snapkv:window=16,quest" or a list (`sfi_lab.methods`); dense is always there.
@@ -112,13 +113,13 @@ def _work(
     """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far."""
     began, done = time.perf_counter(), 0
     while done < len(todo):
-        group = todo[done : done + max(1, batcher.size // (2 * len(arms)))]
+        group = todo[done : done + max(1, batcher.size // len(arms))]
         samples = []
         for task in group:
             reading = time.perf_counter()
             read = read_task(lab, task, arms)
             samples.append(Sample(lab, task, arms, read, time.perf_counter() - reading))
-        for task, rows in zip(group, evaluate_tasks(lab, batcher, samples), strict=True):
+        for task, rows in zip(group, evaluate_tasks(batcher, samples), strict=True):
             store.save(task.name, {"rows": rows})
         done += len(group)
         yield done, time.perf_counter() - began

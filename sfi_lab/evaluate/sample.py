@@ -68,6 +68,11 @@ class Divergence:
         self.kl.append((dense.exp() * (dense - run)).sum().clamp_min(0.0))
         self.agrees.append((dense.argmax() == run.argmax()).float())
 
+    @property
+    def same(self) -> bool:
+        """Whether the likeliest token was dense's at every step, so that a greedy run makes dense's tokens."""
+        return all(bool(agrees) for agrees in self.agrees)
+
     def numbers(self) -> dict[str, Any]:
         """kl (nats, mean over steps), top1 (share of steps with dense's likeliest token), forced_steps."""
         if not self.kl:
@@ -80,7 +85,7 @@ class Divergence:
 
 
 class Sample:
-    """One task in the work: `first_jobs` is the dense run, `jobs` all others, `rows` what came of them."""
+    """One task in the work: its dense run, then every arm along dense's tokens, then those by themselves that leave them."""
 
     def __init__(self, lab: Lab, task: Task, arms: Sequence[Arm], read: ReadPrompt, seconds: float) -> None:
         self.lab, self.task, self.read, self.seconds = lab, task, read, seconds
@@ -91,33 +96,42 @@ class Sample:
         self._dense_arm = arms[0]
         self._dense = Divergence()
         self._watched: list[Divergence] = []
+        self._results: list[Result] = []  # one an arm, as scored
 
     def first_job(self) -> Job:
         """The dense run: greedy, or along the given text."""
-        arm = self._dense_arm
-        return Job(self.read, arm.settings, self.most, arm.method, self._options(self._dense.learn, self.given))
+        return self._job(self._dense_arm, self._dense.learn, self.given)
 
-    def jobs(self, dense: Result) -> list[Job]:
-        """Every arm along the dense run's tokens, and, unless the task gives the text, once more by itself."""
-        tokens, jobs = dense.token_ids, []
-        for arm in self.arms:
-            watched = self._dense.fork()
-            self._watched.append(watched)
-            jobs.append(Job(self.read, arm.settings, self.most, arm.method, self._options(watched.watch, tokens)))
-            if not self.given:
-                jobs.append(Job(self.read, arm.settings, self.most, arm.method, self._options(None, ())))
-        return jobs
+    def forced_jobs(self, dense: Result) -> list[Job]:
+        """Every arm along the dense run's tokens."""
+        self._watched = [self._dense.fork() for _ in self.arms]
+        pairs = zip(self.arms, self._watched, strict=True)
+        return [self._job(arm, watched.watch, dense.token_ids) for arm, watched in pairs]
 
-    def rows(self, dense: Result, results: Sequence[Result]) -> pl.DataFrame:
-        """A row an arm, dense first; results in the order of `jobs`."""
-        each = 1 if self.given else 2
+    def free_jobs(self, forced: Sequence[Result]) -> list[Job]:
+        """The arms that would have left the dense run's tokens, by themselves; the others' greedy runs are those tokens."""
+        self._results = list(forced)
+        return [self._job(self.arms[i], None, ()) for i in self._leave()]
+
+    def rows(self, dense: Result, free: Sequence[Result]) -> pl.DataFrame:
+        """A row an arm, dense first; free: the results of `free_jobs`."""
+        left = dict(zip(self._leave(), free, strict=True))
         rows = [
             self._row(self._dense_arm, dense, dense, {"kl": 0.0, "top1": 1.0, "forced_steps": len(dense.steps) - 1})
         ]
         for i, arm in enumerate(self.arms):
-            own = results[i * each + each - 1]
-            rows.append(self._row(arm, own, dense, self._watched[i].numbers()))
+            result = left.get(i, self._results[i])
+            if i not in left:
+                result.text, result.stop_reason = dense.text, dense.stop_reason
+            rows.append(self._row(arm, result, dense, self._watched[i].numbers()))
         return pl.DataFrame(rows, schema=ROWS)
+
+    def _leave(self) -> list[int]:
+        """Arms whose likeliest token was another than dense's at some step, where the task doesn't give the text."""
+        return [] if self.given else [i for i, watched in enumerate(self._watched) if not watched.same]
+
+    def _job(self, arm: Arm, watch: Any, force: Sequence[int]) -> Job:
+        return Job(self.read, arm.settings, self.most, arm.method, self._options(watch, force))
 
     def _options(self, watch: Any, force: Sequence[int]) -> dict[str, Any]:
         stop = self.task.stop if not self.given and self.task.scoring == "answers" else ()
@@ -196,13 +210,15 @@ def dense_logprobs(lab: Lab, read: ReadPrompt, tokens: Sequence[int]) -> list[fl
     return (picked - logits.logsumexp(-1)).tolist()
 
 
-def evaluate_tasks(lab: Lab, batcher: Batcher, samples: Sequence[Sample]) -> list[pl.DataFrame]:
-    """Rows of several samples whose runs share batches: the dense runs first, then everything else."""
+def evaluate_tasks(batcher: Batcher, samples: Sequence[Sample]) -> list[pl.DataFrame]:
+    """Rows of several samples whose runs share batches: dense, then along dense's tokens, then what left them."""
     dense = batcher.generate([sample.first_job() for sample in samples])
-    jobs = [sample.jobs(result) for sample, result in zip(samples, dense, strict=True)]
-    results = batcher.generate([job for of_one in jobs for job in of_one])
-    frames, start = [], 0
-    for sample, first, of_one in zip(samples, dense, jobs, strict=True):
-        frames.append(sample.rows(first, results[start : start + len(of_one)]))
-        start += len(of_one)
-    return frames
+    forced = _together(batcher, [sample.forced_jobs(first) for sample, first in zip(samples, dense, strict=True)])
+    free = _together(batcher, [sample.free_jobs(results) for sample, results in zip(samples, forced, strict=True)])
+    return [sample.rows(first, own) for sample, first, own in zip(samples, dense, free, strict=True)]
+
+
+def _together(batcher: Batcher, jobs: Sequence[list[Job]]) -> list[list[Result]]:
+    """All samples' jobs in common batches; the results, sample by sample."""
+    results = iter(batcher.generate([job for of_one in jobs for job in of_one]))
+    return [[next(results) for _ in of_one] for of_one in jobs]

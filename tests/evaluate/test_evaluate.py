@@ -127,7 +127,7 @@ def test_out_of_memory_halves_the_batch(lab, tmp_path, monkeypatch, error):
     run(lab, tmp_path / "whole")
     monkeypatch.setattr("sfi_lab.evaluate.memory.generate_together", short_of_memory)
     lines = []
-    run(lab, tmp_path / "halved", progress=lines.append, batch=12)
+    run(lab, tmp_path / "halved", progress=lines.append, batch=14)
     assert (
         max(sizes[sizes.index(12) + 1 :]) <= 6
         and lines.count("out of memory with 12 runs at once; going on with 6") == 1
