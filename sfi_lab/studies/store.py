@@ -91,6 +91,6 @@ class Store:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # several processes may share a study's folder
     partial.write_bytes(content)
     os.replace(partial, path)

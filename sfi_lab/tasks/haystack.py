@@ -18,41 +18,62 @@ def words(text: str) -> int:
 
 
 class Haystack:
-    """Sentences of `pydoc_data.topics`; `count` measures a text (e.g. in tokens)."""
+    """Sentences of `pydoc_data.topics`; `count` measures a text (e.g. in tokens).
+
+    The documentation has about 35,000 words or 48,000 tokens (`size` says it exactly). A longer text goes round: after
+    the last sentence it goes on with the first, so beyond `size` sentences come again. Facts are never part of it.
+    """
 
     def __init__(self, count: Callable[[str], int] = words) -> None:
         self._count = count
         self._sentences = [s for paragraph in pydoc_document().split("\n\n") for s in _SENTENCE.split(paragraph)]
         self._lengths: dict[int, int] = {}  # measured when first needed: a tokenizer takes seconds for all of them
 
+    @property
+    def size(self) -> int:
+        """Length of the whole documentation in units of `count`; longer texts repeat it."""
+        return sum(map(self._length, range(len(self._sentences))))
+
+    def measure(self, *texts: str, before: str = " ") -> int:
+        """Length of the texts together, each with a space (or `before`) before it."""
+        return sum(self._count(before + text) for text in texts)
+
     def text(self, length: int, rng: random.Random) -> list[str]:
-        """Neighbouring sentences, at most `length` together, from a random place. Raises SfiError if that is more than there is."""
-        start, total, chosen = rng.randrange(len(self._sentences)), 0, []
-        for i in range(len(self._sentences)):
-            at = (start + i) % len(self._sentences)
-            total += self._length(at)
-            if total > length:
-                return chosen
+        """Neighbouring sentences from a random place, as many as measure at most `length` together."""
+        at, total, chosen = rng.randrange(len(self._sentences)), 0, []
+        while (total := total + self._length(at)) <= length:
             chosen.append(self._sentences[at])
-        raise SfiError(f"a context of {length} is longer than the documentation: {total}")
+            at = (at + 1) % len(self._sentences)
+        return chosen
 
     def _length(self, at: int) -> int:
         if at not in self._lengths:
-            self._lengths[at] = self._count(" " + self._sentences[at])
+            self._lengths[at] = max(1, self._count(" " + self._sentences[at]))
         return self._lengths[at]
 
     def with_needles(
-        self, length: int, needles: Sequence[str], frame: str, rng: random.Random, keep_order: bool = True
+        self,
+        length: int,
+        needles: Sequence[str],
+        frame: str,
+        rng: random.Random,
+        keep_order: bool = True,
+        depth: float | None = None,
     ) -> tuple[str, tuple[float, ...]]:
         """Text with the needles at random depths between whole sentences, then `frame`; the prompt and the needles' depths.
 
-        Together they measure at most `length`. keep_order: the needles stand in the order given.
+        Together they measure at most `length`. keep_order: the needles stand in the order given. depth: all of them stand
+        at this share of the text instead, or at the sentence end nearest to it; 0 is before the text, 1 between it and
+        the frame.
         """
-        room = length - self._count(frame) - sum(self._count(" " + needle) for needle in needles)
+        room = length - self._count(frame) - self.measure(*needles)
         if room < 20:
             raise SfiError(f"a context of {length} is too short for this task's {len(needles)} facts and its question")
         sentences = self.text(room, rng)
-        places = [rng.randint(0, len(sentences)) for _ in needles]
+        if depth is None:
+            places = [rng.randint(0, len(sentences)) for _ in needles]
+        else:
+            places = [_nearest_end(sentences, depth)] * len(needles)
         placed = list(zip(sorted(places) if keep_order else places, needles, strict=True))
         parts: list[str] = []
         for i in range(len(sentences) + 1):
@@ -60,3 +81,13 @@ class Haystack:
             parts += sentences[i : i + 1]
         prompt = " ".join(parts) + "\n\n" + frame
         return prompt, tuple(prompt.index(needle) / len(prompt) for needle in needles)
+
+
+def _nearest_end(sentences: Sequence[str], depth: float) -> int:
+    """How many sentences stand before the place that is this share of the text's characters in."""
+    if not 0 <= depth <= 1:
+        raise SfiError(f"a depth is a share of the text, from 0 to 1; got {depth}")
+    wanted, passed, ends = depth * sum(map(len, sentences)), 0, [0]
+    for sentence in sentences:
+        ends.append(passed := passed + len(sentence))
+    return min(range(len(ends)), key=lambda i: abs(ends[i] - wanted))

@@ -1,18 +1,30 @@
-"""A retrieval task and its exact score."""
+"""A task: what is asked, what is right, and how the continuation is scored."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+
+from sfi_lab.errors import SfiError
+from sfi_lab.tasks.metrics import ALL_ANSWERS, METRICS
+
+SCORINGS = ("answers", "generation", "perplexity")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """One task.
 
-    prompt: the text, which ends with the first words of the answer, so that a small model knows what is asked.
-    answers: what a right continuation holds, each once. depths: where the facts begin, as shares of the prompt's characters.
-    max_new_tokens: enough for the answer. length: the length asked for, in units of the caller's `count`.
+    kind: what it is called in a table ("single_needle", "longbench:hotpotqa"). length: the length asked for, in units
+    of the caller's `count`; 0 for data sets. seed: of generated tasks; 0 for data sets.
+    prompt: the text. Generated ones end with the first words of the answer, so that a small model knows what is asked.
+    answers: all of them are wanted where `metric` is "contains", else each is right by itself.
+    depths: where the facts needed begin, as shares of the prompt's characters. max_new_tokens: enough for the answer.
+    name: unique among tasks; "KIND-LENGTH-SEED" where none is given.
+    chat: the prompt is meant for the model's chat template, if it has one.
+    scoring: "answers" (`score`), "generation" (`generation_scores`) or "perplexity" (`perplexity` of `continuation`).
+    continuation: the text that is teacher-forced after the prompt. stop: decoding may end at any of these strings.
+    metric: a name in `METRICS`. first_line: only the continuation's first line is scored. classes: all labels there are.
+    labels: (name, value) pairs to group scores by, such as ("difficulty", "hard").
     """
 
     kind: str
@@ -22,13 +34,43 @@ class Task:
     answers: tuple[str, ...]
     depths: tuple[float, ...]
     max_new_tokens: int
+    name: str = ""
+    chat: bool = False
+    scoring: str = "answers"
+    continuation: str = ""
+    stop: tuple[str, ...] = ()
+    metric: str = "contains"
+    first_line: bool = False
+    classes: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def name(self) -> str:
-        return f"{self.kind}-{self.length}-{self.seed}"
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.kind}-{self.length}-{self.seed}")
+        if self.scoring not in SCORINGS:
+            raise SfiError(f"scoring is one of {', '.join(SCORINGS)}; got {self.scoring!r}")
+        if self.metric not in METRICS:
+            raise SfiError(f"unknown metric {self.metric!r}; allowed: {', '.join(METRICS)}")
+        if self.scoring == "answers" and not self.answers:
+            raise SfiError(f"task {self.name} has no answers to score")
 
 
 def score(task: Task, text: str) -> float:
-    """Share of the answers that stand in the continuation as whole words or numbers, from 0 to 1."""
-    found = [re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text) is not None for answer in task.answers]
-    return sum(found) / len(found)
+    """Score of a continuation, from 0 to 1, by the task's metric (`sfi_lab.tasks.metrics`).
+
+    The text counts up to the first of the task's `stop` strings (after leading line breaks). With "contains" it is the
+    share of the answers found; every other metric gives the best over the answers. Raises SfiError for a task that is
+    not scored by answers.
+    """
+    if task.scoring != "answers":
+        raise SfiError(f"{task.name} is scored by {task.scoring}, not by answers")
+    text = _counted(task, text)
+    found = [METRICS[task.metric](text, answer, task.classes) for answer in task.answers]
+    return sum(found) / len(found) if task.metric in ALL_ANSWERS else max(found)
+
+
+def _counted(task: Task, text: str) -> str:
+    if task.stop or task.first_line:
+        text = text.lstrip("\n")
+    stops = task.stop + (("\n",) if task.first_line else ())
+    return text[: min((at for at in map(text.find, stops) if at >= 0), default=len(text))]
