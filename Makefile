@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.sfi-lab-ready
 
-.PHONY: help setup lab test lint bench-ui figures clean
+.PHONY: help setup lab voila test lint bench-ui figures clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 lab: setup  ## JupyterLab on the workbench notebook
 	$(BIN)/sfi-lab lab
+
+voila: setup  ## the workbench notebook as a page without code, at http://localhost:8866
+	$(BIN)/python -m sfi_widgets.voila notebooks/01_workbench.ipynb --no-browser
 
 test: setup  ## every test: units, kernels under Triton's interpreter, notebooks by nbval, browser
 	$(BIN)/python -m pytest

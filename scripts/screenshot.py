@@ -1,22 +1,39 @@
-"""Takes the documentation's pictures from a real JupyterLab that runs the notebook.
+"""Takes the documentation's pictures from a real JupyterLab that runs the workbench notebook's first cells.
 
 python scripts/screenshot.py [--notebook notebooks/01_workbench.ipynb] [-o docs/images] [--theme light|dark|both]
+
+Light: workbench.png and text.png, compare.png, timing.png; dark: workbench_dark.png. Written with a palette, which keeps them
+below 200 kB.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ui_browser import Watch, browser, jupyter_server
 
+from sfi_widgets.picture import small_png
+
 ROOT = Path(__file__).resolve().parents[1]
+PANELS = {"text": "Text", "compare": "Compare", "timing": "Timing"}  # a picture each
+STATE = """
+bench = panels.Workbench(trace, timeline="../data/results/h200/timeline.parquet")
+bench.state.cursor = 60
+bench.set(lam=0.5, k=64)
+bench"""  # in the middle of a sentence, with settings that differ from the recording's
 
 
-def shoot(notebook: Path, out: Path, dark: bool, width: int = 1500, height: int = 1180) -> Path:
-    """The workbench as JupyterLab shows it after running the cells up to and including the one that makes it."""
+def shoot(
+    notebook: Path, out: Path, dark: bool, panels: list[str], width: int = 1500, height: int = 1180
+) -> list[Path]:
+    """The workbench as JupyterLab shows it after the cells up to the one that makes it, and panels of its tabs."""
+    after = "_dark" if dark else ""
+    made = []
     with tempfile.TemporaryDirectory(prefix="sfi-shot-") as name:
         folder = Path(name) / "notebooks"
         folder.mkdir()
@@ -29,15 +46,36 @@ def shoot(notebook: Path, out: Path, dark: bool, width: int = 1500, height: int 
             server.open(page, notebook.name)
             page.wait_for_selector(".sfi-map canvas[data-frame]")
             page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
-            page.locator(".sfi-controls").first.scroll_into_view_if_needed()
+            page.wait_for_function("document.querySelector('.sfi-heads .sfi-summary').textContent.includes('layers')")
+            cell = "document.querySelector('.sfi-controls').closest('.jp-Cell')"
             page.wait_for_timeout(1500)
-            page.evaluate(
-                "document.querySelector('.sfi-controls').closest('.jp-Cell').scrollIntoView({block: 'start'})"
-            )
+            page.evaluate(f"{cell}.scrollIntoView({{block: 'start'}})")
             page.wait_for_timeout(800)
-            page.screenshot(path=str(out))
+            made.append(_save(page.screenshot(), out / f"workbench{after}.png"))
+            for panel in panels:
+                made.append(_save(_panel(page, panel), out / f"{panel}{after}.png"))
             assert watch.outside == [] and watch.errors == [], (watch.outside, watch.errors)
-    return out
+    return made
+
+
+def _panel(page: Any, panel: str) -> bytes:
+    """One panel of the tabs, come to rest."""
+    page.click(f".sfi-workbench .lm-TabBar-tabLabel >> text={PANELS[panel]}")
+    place = page.locator(f".sfi-{panel} .sfi-panel").first
+    place.scroll_into_view_if_needed()
+    if panel == "text":
+        page.focus(".sfi-map canvas[data-frame]")
+        page.keyboard.press("ArrowRight")
+        place.scroll_into_view_if_needed()
+    page.wait_for_timeout(1200)
+    return place.screenshot()
+
+
+def _save(data: bytes, path: Path) -> Path:
+    from PIL import Image
+
+    path.write_bytes(small_png(Image.open(io.BytesIO(data)).convert("RGB"), 256))
+    return path
 
 
 def _beginning(notebook: Path, folder: Path) -> Path:
@@ -47,9 +85,7 @@ def _beginning(notebook: Path, folder: Path) -> Path:
     content = nbformat.read(notebook, as_version=4)
     last = next(i for i, cell in enumerate(content.cells) if cell.cell_type == "code" and "Workbench(" in cell.source)
     content.cells = content.cells[: last + 1]
-    content.cells[last].source = content.cells[last].source.replace(
-        "\nbench", "\nbench.state.cursor = 60\nbench.set(lam=0.3)\nbench"
-    )
+    content.cells[last].source = STATE.strip()
     path = folder / "beginning.ipynb"
     nbformat.write(content, path)
     return path
@@ -62,10 +98,13 @@ def main() -> None:
     parser.add_argument("--theme", choices=["light", "dark", "both"], default="both")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    made = []
     if arguments.theme != "dark":
-        print(shoot(arguments.notebook, arguments.out / "workbench.png", dark=False))
+        made += shoot(arguments.notebook, arguments.out, dark=False, panels=list(PANELS))
     if arguments.theme != "light":
-        print(shoot(arguments.notebook, arguments.out / "workbench_dark.png", dark=True))
+        made += shoot(arguments.notebook, arguments.out, dark=True, panels=[])
+    for path in made:
+        print(f"{path} {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 |---|---|
 | `schedule.py` | which steps would be slow under other settings |
 | `replay.py` | one layer re-selected and re-weighed, fast enough for a slider |
+| `mass.py`, `output_error.py`, `recorded.py` | its parts: attention mass kept, error of the output, what all layers share |
 | `whatif.py` | the same for many layers, as frames |
 | `supports.py` | what every step attended to, as arrays |
 | `pairs.py` | how alike the supports of two steps are |

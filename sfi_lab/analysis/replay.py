@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
-from sfi_lab.analysis.schedule import Schedule, events, schedule
-from sfi_lab.attention.decode import attention_logits, attention_weights
+from sfi_lab.analysis.mass import Mass, attention_chunks
+from sfi_lab.analysis.output_error import OutputError
+from sfi_lab.analysis.recorded import Memo, Recording
+from sfi_lab.analysis.schedule import Schedule
+from sfi_lab.attention.decode import attention_logits
 from sfi_lab.errors import SfiError
 from sfi_lab.memory import recent_start
-from sfi_lab.selector import Selection, choose, evidence_of, prior_of
+from sfi_lab.selector import Selection, choose, evidence_of, prior_of, rank_many
+from sfi_lab.selector.equations import balance
 from sfi_lab.settings import Settings
 from sfi_lab.trace import Trace
 
-_CHUNK = 64  # decode steps whose weights are computed together
+_KEPT_BYTES = 1 << 28  # evidence that stays between questions, and as much prior
 
 
 @dataclass(slots=True)
@@ -39,36 +45,30 @@ class Replayed:
     kept: np.ndarray  # float32 [n, H_kv]: attention mass on what the step would read, mean over the group's heads
     total: np.ndarray  # float32 [n, H_kv]: mass on all positions (1, or less where sink logits take a share)
     keys_read: np.ndarray  # int32 [n]
-    overlap: (
-        np.ndarray
-    )  # float32 [m, H_kv]: Jaccard with the selection in force in the recording; nan where there was none
+    overlap: np.ndarray | None = None  # float32 [m, H_kv]: Jaccard with the selection then in force as recorded, or nan
     output_error: np.ndarray | None = None  # float32 [n, H_q]: ‖o - o_dense‖ / ‖o_dense‖
 
 
-@dataclass(slots=True)
-class _Memo:
-    """Results kept for the settings they depend on, the newest few."""
+class Ranked(NamedTuple):
+    """One refresh in short: λ float32 [H_kv], and the selected candidates, best first, int32 [H_kv, K], 0 the oldest."""
 
-    limit: int = 4
-    items: dict = field(default_factory=dict)
-
-    def get(self, key, make):
-        if key not in self.items:
-            if len(self.items) >= self.limit:
-                del self.items[next(iter(self.items))]
-            self.items[key] = make()
-        return self.items[key]
+    lam: np.ndarray
+    order: np.ndarray
 
 
 class LayerReplay:
     """Queries, keys and values of one recorded layer, ready to be asked.
 
-    The first question computes the layer's attention weights at every step (float32 [n, H_q, T]); later ones reuse
-    them and every stage whose settings didn't change.
+    The first question computes the layer's attention weights at every step (float32 [H_kv, T, n]); later ones reuse
+    them and every stage whose settings didn't change: λ, soft-NMS and exclusivity reuse evidence and prior, K the ranking,
+    and another schedule what its refreshes have in common with an earlier one.
+
+    recording: of another layer's replay of the same trace, for what the layers share.
     """
 
-    def __init__(self, trace: Trace, layer: int, output_error: bool = True) -> None:
+    def __init__(self, trace: Trace, layer: int, output_error: bool = True, recording: Recording | None = None) -> None:
         self.trace, self.layer = trace, layer
+        self.recording = recording or Recording(trace)
         self._q = trace.queries(layer).float()  # [n, H_q, D]
         self._k = trace.keys(layer).float().transpose(0, 1).contiguous()  # [H_kv, T, D]
         self._v = trace.values(layer).float().transpose(0, 1).contiguous() if output_error else None
@@ -78,50 +78,73 @@ class LayerReplay:
         self._norms = self._k.norm(dim=-1)
         self._lengths = trace.steps.filter(pl.col("route") != "prefill")["keys_available"].to_list()
         self._group = self._q.shape[1] // self._k.shape[0]
+        self._mass: Mass | None = None
         self._weights: Tensor | None = None
-        self._memo = {name: _Memo() for name in ("events", "schedule", "base", "chosen", "read")}
-        self._f: dict[tuple, tuple[Tensor, int]] = {}
-        self._r: dict[tuple, Tensor] = {}
-        self._recorded: dict[int, Tensor] | None = None
+        self._error: OutputError | None = None
+        self._memo = {name: Memo() for name in ("around", "ranked", "kept", "error")}
+        many = max(1, _KEPT_BYTES // (4 * self._norms.numel()))
+        self._memo |= {name: Memo(many) for name in ("evidence", "prior", "balance")}
 
     # questions -----------------------------------------------------------------------------------------------------
 
-    def run(self, settings: Settings) -> Replayed:
-        """What this layer would select, keep and read under `settings`."""
+    def run(self, settings: Settings, overlap: bool = True) -> Replayed:
+        """What this layer would select, keep and read under `settings`. overlap: also compare with the recorded selections."""
+        with self.recording.lock:
+            return self._run(settings, overlap)
+
+    def _run(self, settings: Settings, overlap: bool) -> Replayed:
         plan = self.schedule(settings)
-        selections = self.selections(settings, plan)
-        kept, total, error = self._memo["read"].get(settings, lambda: self._read(settings, plan, selections))
-        refreshes = list(selections)
+        ranked = self.ranked(settings, plan)
+        refreshes, heads = list(ranked), self._k.shape[0]
+        refresh_steps = plan.steps[refreshes]
+        positions = {i: one.order + np.int32(settings.sink) for i, one in ranked.items()}
+        whole = np.array([p.dense(self.layer) for p in plan.plans])
+        starts = self._starts(settings, refreshes)
         return Replayed(
             settings=settings,
             kind="exact" if self._is_exact(settings, plan) else "proxy",
             schedule=plan,
-            refresh_steps=plan.steps[refreshes],
+            refresh_steps=refresh_steps,
             reasons=[plan.plans[i].reason for i in refreshes],
-            positions=[(s.ranked + settings.sink).to(torch.int32).numpy() for s in selections.values()],
-            lam=torch.stack([s.lam for s in selections.values()]).numpy()
-            if selections
-            else np.zeros((0, self._k.shape[0]), np.float32),
-            kept=kept,
-            total=total,
-            keys_read=self._keys_read(settings, plan, selections),
-            overlap=self._overlap(settings, plan, selections),
-            output_error=error,
+            positions=list(positions.values()),
+            lam=np.stack([one.lam for one in ranked.values()]) if ranked else np.zeros((0, heads), np.float32),
+            kept=self._memo["kept"].get(settings, lambda: self._kept(settings, starts, positions, whole)),
+            total=self.mass.total.numpy(),
+            keys_read=self._keys_read(settings, starts, positions, whole),
+            overlap=self.recording.overlap(self.layer, refresh_steps.tolist(), list(positions.values()))
+            if overlap
+            else None,
+            output_error=None
+            if self._v is None
+            else self._memo["error"].get(settings, lambda: self._errors(settings, starts, positions, whole)),
         )
 
     def schedule(self, settings: Settings) -> Schedule:
         """Which steps would be slow."""
-        key = (settings.sink, settings.recent, settings.k, settings.t_max, settings.trigger, settings.period, settings.seed,
-               settings.drift_threshold, settings.enders, settings.fire_on, settings.min_gap, settings.cooldown,
-               settings.layer_groups)  # fmt: skip
-        tracked = self._memo["events"].get(settings.enders, lambda: events(self.trace, settings.enders))
-        return self._memo["schedule"].get(key, lambda: schedule(self.trace, settings, tracked))
+        return self.recording.schedule(settings)
+
+    def ranked(self, settings: Settings, plan: Schedule | None = None) -> dict[int, Ranked]:
+        """λ and ranking at each refresh of this layer, by index of the decode step: `selections` without the stages, faster."""
+        with self.recording.lock:
+            at = self._refreshes(plan or self.schedule(settings))
+            known = self._memo["ranked"].get(_ranking_key(settings), dict)
+            width = {i: min(settings.k, self._end(i, settings) - settings.sink) for i in at}
+            self._rank(settings, known, [i for i in at if i not in known or known[i].order.shape[1] < width[i]])
+            return {i: Ranked(known[i].lam, known[i].order[:, : width[i]]) for i in at}
+
+    def _rank(self, settings: Settings, known: dict[int, Ranked], missing: list[int]) -> None:
+        """Fills in the refreshes that were not ranked yet, or not as far down."""
+        if not missing:
+            return
+        evidence = [self._evidence(i, settings)[0] for i in missing]
+        prior = [self._prior(i, settings) for i in missing]
+        lam = [self._lam(i, settings) for i in missing]
+        for i, x, order in zip(missing, lam, rank_many(evidence, prior, lam, settings), strict=True):
+            known[i] = Ranked(x.numpy(), order)
 
     def selections(self, settings: Settings, plan: Schedule | None = None) -> dict[int, Selection]:
         """Every stage of the selector at each refresh of this layer, by index of the decode step."""
-        plan = plan or self.schedule(settings)
-        at = [i for i in plan.refreshes if plan.plans[i].dense(self.layer)]
-        return {i: self.selection(i, settings) for i in at}
+        return {i: self.selection(i, settings) for i in self._refreshes(plan or self.schedule(settings))}
 
     def selection(self, i: int, settings: Settings) -> Selection:
         """The selector's stages if decode step `i` (an index) refreshed."""
@@ -129,32 +152,55 @@ class LayerReplay:
         return choose(f, self._prior(i, settings), rows, settings)
 
     @property
+    def mass(self) -> Mass:
+        """Dense attention mass of every decode step, mean over each group's query heads."""
+        if self._mass is None:
+            self._attend(mass=True, weights=self._v is not None and self._weights is None)
+        return self._mass
+
+    @property
     def weights(self) -> Tensor:
         """Dense attention weights of every decode step, float32 [n, H_q, T]; zero beyond a step's own position."""
         if self._weights is None:
-            self._weights = self._attention()
+            self._attend(weights=True)
         return self._weights
 
-    # evidence and prior --------------------------------------------------------------------------------------------
+    def _attend(self, mass: bool = False, weights: bool = False) -> None:
+        """One pass over the steps fills what is asked for."""
+        if mass:
+            self._mass = Mass(self._k.shape[0], self._k.shape[1], self._lengths)
+        if weights:
+            self._weights = torch.zeros(*self._q.shape[:2], self._k.shape[1])
+        for rows, chunk in attention_chunks(self._q, self._k, self._lengths, self._scale, self._softcap, self._sinks):
+            if mass:
+                self._mass.take(rows, chunk)
+            if weights:
+                self._weights[rows, :, : chunk.shape[-1]] = chunk.flatten(0, 1).transpose(0, 1)
 
-    def _evidence(self, i: int, s: Settings) -> tuple[Tensor, int]:
-        window = s.prefill_window if i == 0 else 1
-        key = (i, s.sink, s.recent, s.alpha, window)
-        if key not in self._f:
-            if len(self._f) > 4 * len(self._lengths):
-                self._f.clear()
-            logits = self._logits(i, s)
-            self._f[key] = evidence_of(logits, s), logits.shape[1]
-        return self._f[key]
+    def _refreshes(self, plan: Schedule) -> list[int]:
+        return [i for i in plan.refreshes if plan.plans[i].dense(self.layer)]
 
-    def _logits(self, i: int, s: Settings) -> Tensor:
-        """Evidence rows of step i over J [H_kv, R, J], by the decoder's own arithmetic so that ties fall the same way."""
-        length = self._lengths[i]
-        end = recent_start(length, s.sink, s.recent)
+    # evidence, prior and λ -----------------------------------------------------------------------------------------
+
+    def _end(self, i: int, s: Settings) -> int:
+        """One after the last candidate of step i; SfiError where there is none."""
+        end = recent_start(self._lengths[i], s.sink, s.recent)
         if end <= s.sink:
             raise SfiError(
                 f"step {int(self.trace.decode_steps[i])} has no candidates with sink {s.sink} and recent {s.recent}"
             )
+        return end
+
+    def _evidence(self, i: int, s: Settings) -> tuple[Tensor, int]:
+        def make() -> tuple[Tensor, int]:
+            logits = self._logits(i, s)
+            return evidence_of(logits, s), logits.shape[1]
+
+        return self._memo["evidence"].get(_evidence_key(i, s), make)
+
+    def _logits(self, i: int, s: Settings) -> Tensor:
+        """Evidence rows of step i over J [H_kv, R, J], by the decoder's own arithmetic so that ties fall the same way."""
+        length, end = self._lengths[i], self._end(i, s)
         heads = self._k.shape[0]
         q = self._q[i].view(heads, self._group, -1)
         rows = attention_logits(q, self._k[:, :length], self._scale, self._softcap)[:, :, s.sink : end]
@@ -174,144 +220,68 @@ class LayerReplay:
         return rows
 
     def _prior(self, i: int, s: Settings) -> Tensor:
-        end = recent_start(self._lengths[i], s.sink, s.recent)
-        key = (end, s.sink, s.gamma, s.beta, s.power, s.eta, s.norm_weight, s.position_weight)
-        if key not in self._r:
-            if len(self._r) > 4 * len(self._lengths):
-                self._r.clear()
-            self._r[key] = prior_of(self._norms[:, s.sink : end], s)
-        return self._r[key]
+        end = self._end(i, s)
+        return self._memo["prior"].get((end, *_prior_key(s)), lambda: prior_of(self._norms[:, s.sink : end], s))
+
+    def _lam(self, i: int, s: Settings) -> Tensor:
+        """λ [H_kv]; the closed form before its clip is kept, since a clip is what a person moves."""
+        f, rows = self._evidence(i, s)
+        if s.lam != "auto":
+            return f.new_full((f.shape[0],), s.lam)
+        key = (_evidence_key(i, s), _prior_key(s))
+        free = self._memo["balance"].get(key, lambda: balance(f, self._prior(i, s), math.inf))
+        return free.clamp(0.0, s.lam_clip_for(rows))
 
     # what the steps read -------------------------------------------------------------------------------------------
 
-    def _attention(self) -> Tensor:
-        n, heads, _ = self._q.shape
-        kv_heads, total, _ = self._k.shape
-        weights = torch.zeros(n, heads, total)
-        for start in range(0, n, _CHUNK):
-            rows = self._q[start : start + _CHUNK]
-            m, length = rows.shape[0], self._lengths[min(start + _CHUNK, n) - 1]
-            q = rows.transpose(0, 1).reshape(kv_heads, self._group * m, -1)
-            logits = attention_logits(q, self._k[:, :length], self._scale, self._softcap).view(heads, m, length)
-            own = torch.tensor(self._lengths[start : start + m])
-            logits.masked_fill_(torch.arange(length)[None] >= own[:, None], -torch.inf)
-            sinks = None if self._sinks is None else self._sinks[:, None].expand(heads, m)
-            weights[start : start + m, :, :length] = attention_weights(logits, sinks).transpose(0, 1)
-        return weights
+    def _starts(self, s: Settings, refreshes: Sequence[int]) -> np.ndarray:
+        """Where each step's recent window begins in this layer, int64 [n]."""
+        sliding = np.maximum(s.sink, np.asarray(self._lengths) - s.recent)
+        if s.recent_mode != "pinned" or not len(refreshes):
+            return sliding
+        last = np.searchsorted(refreshes, np.arange(len(sliding)), side="right") - 1
+        return np.where(last < 0, sliding, sliding[np.asarray(refreshes)[last]])
 
-    def _base(self, s: Settings, plan: Schedule) -> tuple[Tensor, Tensor, Tensor, list[int]]:
-        """Mass [n, H_q] and weighted values [n, H_q, D] of sink and recent, the dense output, and each window's start."""
-        starts = self._starts(s, plan)
-        weights, n = self.weights, len(self._lengths)
-        mass = weights[:, :, : s.sink].sum(-1)
-        out = self._values(weights[:, :, : s.sink], slice(0, s.sink)) if self._v is not None else None
-        for begin in range(0, n, _CHUNK):
-            rows = slice(begin, min(begin + _CHUNK, n))
-            low, high = min(starts[rows]), self._lengths[rows.stop - 1]
-            inside = torch.arange(low, high)[None] >= torch.tensor(starts[rows])[:, None]
-            part = weights[rows, :, low:high] * inside[:, None]
-            mass[rows] += part.sum(-1)
-            if out is not None:
-                out[rows] += self._values(part, slice(low, high))
-        return mass, out, starts
+    def _kept(self, s: Settings, starts: np.ndarray, positions: dict[int, np.ndarray], whole: np.ndarray) -> np.ndarray:
+        key = (s.sink, starts.tobytes())
+        kept = self._memo["around"].get(key, lambda: self.mass.around(s.sink, starts)).clone()
+        self.mass.add_selected(kept, positions)
+        kept[whole] = self.mass.total[whole]
+        return kept.numpy()
 
-    def _values(self, weights: Tensor, span: slice) -> Tensor:
-        """weights [m, H_q, P] times the values of `span` -> [m, H_q, D_v]."""
-        m, heads, _ = weights.shape
-        grouped = weights.view(m, heads // self._group, self._group, -1 if weights.numel() else 0)
-        out = torch.matmul(grouped.permute(1, 0, 2, 3).flatten(1, 2), self._v[:, span])
-        return out.view(-1, m, self._group, out.shape[-1]).permute(1, 0, 2, 3).reshape(m, heads, -1)
+    def _errors(
+        self, s: Settings, starts: np.ndarray, positions: dict[int, np.ndarray], whole: np.ndarray
+    ) -> np.ndarray:
+        if self._error is None:
+            self._error = OutputError(self.weights, self._v, self._lengths)
+        return self._error.of(s.sink, starts, positions, whole)
 
-    def _read(self, s: Settings, plan: Schedule, selections: dict[int, Selection]) -> tuple:
-        weights, kv_heads = self.weights, self._k.shape[0]
-        n, heads, _ = weights.shape
-        pinned = tuple(selections) if s.recent_mode == "pinned" else None  # this layer's own refreshes
-        mass, out, _ = self._memo["base"].get((s.sink, s.recent, pinned), lambda: self._base(s, plan))
-        mass = mass.clone()
-        dense = self._memo["base"].get(
-            "dense",
-            lambda: (self.weights.sum(-1), None if self._v is None else self._values(self.weights, slice(None))),
-        )
-        total, dense_out = dense
-        numerator = None if out is None else out.clone()
-        marks = [*selections, n]
-        for i, until in itertools.pairwise(marks):
-            rows = slice(i, until)
-            index = (selections[i].indices + s.sink)[:, None, None].expand(-1, until - i, self._group, -1)
-            part = torch.gather(weights[rows].view(until - i, kv_heads, self._group, -1).transpose(0, 1), 3, index)
-            mass[rows] += part.sum(-1).transpose(0, 1).reshape(until - i, heads)
-            if numerator is not None:
-                v = self._v[torch.arange(kv_heads)[:, None], selections[i].indices + s.sink]
-                add = torch.matmul(part.flatten(1, 2), v).view(kv_heads, until - i, self._group, -1)
-                numerator[rows] += add.transpose(0, 1).reshape(until - i, heads, -1)
-        whole = torch.tensor([p.dense(self.layer) for p in plan.plans])
-        mass[whole] = total[whole]
-        error = None
-        if numerator is not None:
-            # sink logits, where a model has them, keep their share of the denominator on both sides
-            rest = 1.0 - total
-            sparse_out = numerator / (mass + rest).clamp_min(1e-12)[..., None]
-            error = (sparse_out - dense_out).norm(dim=-1) / dense_out.norm(dim=-1).clamp_min(1e-12)
-            error[whole] = 0.0
-            error = error.numpy()
-        return self._by_kv_head(mass), self._by_kv_head(total), error
-
-    def _by_kv_head(self, x: Tensor) -> np.ndarray:
-        return x.view(x.shape[0], -1, self._group).mean(-1).numpy()
-
-    def _starts(self, s: Settings, plan: Schedule) -> list[int]:
-        """Where each step's recent window begins in this layer."""
-        starts, pinned = [], None
-        for length, p in zip(self._lengths, plan.plans, strict=True):
-            sliding = recent_start(length, s.sink, s.recent)
-            if p.refresh and p.dense(self.layer):
-                pinned = sliding
-            starts.append(pinned if s.recent_mode == "pinned" and pinned is not None else sliding)
-        return starts
-
-    def _keys_read(self, s: Settings, plan: Schedule, selections: dict[int, Selection]) -> np.ndarray:
-        read, packed = [], 0
-        for i, (length, start) in enumerate(zip(self._lengths, self._starts(s, plan), strict=True)):
-            if i in selections:
-                packed = selections[i].indices.shape[1]
-            read.append(length if plan.plans[i].dense(self.layer) else min(s.sink, length) + packed + length - start)
-        return np.asarray(read, np.int32)
+    def _keys_read(
+        self, s: Settings, starts: np.ndarray, positions: dict[int, np.ndarray], whole: np.ndarray
+    ) -> np.ndarray:
+        lengths = np.asarray(self._lengths)
+        packed = np.array([0, *(p.shape[1] for p in positions.values())])
+        chosen = packed[np.searchsorted(list(positions), np.arange(len(lengths)), side="right")]
+        return np.where(whole, lengths, np.minimum(s.sink, lengths) + chosen + lengths - starts).astype(np.int32)
 
     # against the recording -----------------------------------------------------------------------------------------
 
     def _is_exact(self, s: Settings, plan: Schedule) -> bool:
         """The same layers refresh at the same steps, and every evidence row that these settings ask for was recorded."""
-        recorded, then = (
-            self.trace.steps.filter(pl.col("route") != "prefill")["refreshed"].to_list(),
-            self.trace.settings,
-        )
+        then = self.trace.settings
         wider = s.prefill_window > then.prefill_window and bool(plan.plans) and plan.plans[0].refresh
-        return recorded == [p.refresh for p in plan.plans] and s.layer_groups == then.layer_groups and not wider
-
-    def _overlap(self, s: Settings, plan: Schedule, selections: dict[int, Selection]) -> np.ndarray:
-        """Jaccard of each refresh's selection with the one in force in the recording at that step."""
-        recorded = self._recorded_selections()
-        rows = []
-        for i, selection in selections.items():
-            step = int(plan.steps[i])
-            then = max((r for r in recorded if r <= step), default=None)
-            if then is None:
-                rows.append([np.nan] * self._k.shape[0])
-                continue
-            rows.append(
-                [_jaccard(a, b) for a, b in zip((selection.indices + s.sink).numpy(), recorded[then], strict=True)]
-            )
-        return np.asarray(rows, np.float32).reshape(len(rows), self._k.shape[0])
-
-    def _recorded_selections(self) -> dict[int, list[np.ndarray]]:
-        if self._recorded is None:
-            frame = self.trace.selection.filter(pl.col("layer") == self.layer).sort("step", "kv_head").collect()
-            self._recorded = {}
-            for step, positions in frame.select("step", "positions").iter_rows():
-                self._recorded.setdefault(step, []).append(np.asarray(positions))
-        return self._recorded
+        same = self.recording.refreshed == [p.refresh for p in plan.plans]
+        return same and s.layer_groups == then.layer_groups and not wider
 
 
-def _jaccard(a: np.ndarray, b: np.ndarray) -> float:
-    common = len(np.intersect1d(a, b, assume_unique=True))
-    return common / (len(a) + len(b) - common) if len(a) + len(b) else 1.0
+def _evidence_key(i: int, s: Settings) -> tuple:
+    return (i, s.sink, s.recent, s.alpha, s.prefill_window if i == 0 else 1)
+
+
+def _prior_key(s: Settings) -> tuple:
+    return (s.sink, s.gamma, s.beta, s.power, s.eta, s.norm_weight, s.position_weight)
+
+
+def _ranking_key(s: Settings) -> tuple:
+    """All that a ranking depends on, beside K, which only cuts it, and the step."""
+    return (s.sink, s.recent, s.prefill_window, s.lam_clip, *s.selector(2).values())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from sfi_lab.analysis.recorded import Recording
 from sfi_lab.analysis.replay import LayerReplay, Replayed
 from sfi_lab.errors import SfiError
 from sfi_lab.settings import Settings
@@ -69,8 +70,9 @@ def whatif(
         layers: of `trace.qk_layers`; all of them by default.
         progress: called with (layers done, layers in all). cancel: asked before each layer; True stops with SfiError.
         output_error: also the error of each layer's attention output (needs values; slower).
-        replays: layers kept from call to call, filled here; each holds float32 [steps, H_q, positions] and makes the
-            next question about the trace an order of magnitude faster. All of one `output_error`.
+        replays: layers kept from call to call, filled here; each holds float32 [H_kv, positions, steps] (with
+            `output_error` also [steps, H_q, positions]) and makes the next question about the trace an order of
+            magnitude faster. All of one `output_error`.
 
     Raises SfiError for layers without recorded queries and keys, or when cancelled.
     """
@@ -78,10 +80,13 @@ def whatif(
     if not chosen:
         raise SfiError(f"{trace.path} keeps no queries and keys; record with '+qk'")
     replayed: dict[int, Replayed] = {}
+    recording = next((replay.recording for replay in (replays or {}).values()), None) or Recording(trace)
     for done, layer in enumerate(chosen):
         if cancel is not None and cancel():
             raise SfiError(f"what-if was cancelled after {done} of {len(chosen)} layers")
-        replay = LayerReplay(trace, layer, output_error) if replays is None or layer not in replays else replays[layer]
+        replay = None if replays is None else replays.get(layer)
+        if replay is None:
+            replay = LayerReplay(trace, layer, output_error, recording)
         if replays is not None:
             replays[layer] = replay
         replayed[layer] = replay.run(settings)

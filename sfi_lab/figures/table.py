@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of ready cells. caption: what was measured, on what, and what the published column is; None is a dash."""
+    """Rows of ready cells. caption: what was measured, on what, and what the published column is; None is a dash.
+
+    A cell may hold line breaks: stacked in LaTeX, semicolons in Markdown. An empty row is a rule in LaTeX. fitted: LaTeX shrinks the table to the text's width
+    (which needs graphicx).
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]
     caption: str
     label: str
+    fitted: bool = False
 
     def markdown(self) -> str:
         """A GitHub table, caption below."""
@@ -20,27 +25,28 @@ class Table:
             "| " + " | ".join(map(_pipe, self.head)) + " |",
             "|" + "|".join([" --- ", *[" ---: "] * (len(self.head) - 1)]) + "|",
         ]
-        lines += ["| " + " | ".join(_pipe(cell or "–") for cell in row) + " |" for row in self.rows]
+        lines += ["| " + " | ".join(_pipe(cell or "–") for cell in row) + " |" for row in self.rows if row]
         return "\n".join(lines) + f"\n\n{self.caption}\n"
 
     def latex(self) -> str:
         """A `table` environment with booktabs rules; compiles with any Unicode engine, or pdfTeX with inputenc's utf8."""
         columns = "l" + "r" * (len(self.head) - 1)
         wide = "*" if len(self.head) > 4 else ""  # across both columns of the page
-        body = [" & ".join(_tex(cell or "–") for cell in row) + r" \\" for row in self.rows]
+        body = [" & ".join(_stacked(cell or "–") for cell in row) + r" \\" if row else r"\midrule" for row in self.rows]
+        before, after = (r"\resizebox{\textwidth}{!}{", "}") if self.fitted else ("", "")
         return "\n".join(
             [
                 rf"\begin{{table{wide}}}[t]",
                 r"  \centering",
                 rf"  \caption{{{_tex(self.caption)}}}",
                 rf"  \label{{tab:{self.label}}}",
-                rf"  \begin{{tabular}}{{{columns}}}",
+                rf"  {before}\begin{{tabular}}{{{columns}}}",
                 r"    \toprule",
-                "    " + " & ".join(map(_tex, self.head)) + r" \\",
+                "    " + " & ".join(map(_stacked, self.head)) + r" \\",
                 r"    \midrule",
                 *("    " + line for line in body),
                 r"    \bottomrule",
-                r"  \end{tabular}",
+                rf"  \end{{tabular}}{after}",
                 rf"\end{{table{wide}}}",
                 "",
             ]
@@ -64,5 +70,11 @@ def _tex(text: str) -> str:
     return "".join(_SYMBOLS.get(c, c) for c in text)
 
 
+def _stacked(text: str) -> str:
+    """A cell of several lines as a table in the table, its lines aligned at the right like the cells."""
+    first, *more = map(_tex, text.split("\n"))
+    return r"\begin{tabular}[t]{@{}r@{}}" + r" \\ ".join([first, *more]) + r"\end{tabular}" if more else first
+
+
 def _pipe(text: str) -> str:
-    return text.replace("|", r"\|").replace("\n", " ")
+    return text.replace("|", r"\|").replace(":\n", ": ").replace("\n", "; ")

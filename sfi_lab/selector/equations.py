@@ -1,6 +1,7 @@
 """The selector's equations (arXiv 2603.12038, eqs 6-24), one function an equation, plain torch in float32.
 
-Shapes: H_kv KV heads, R query rows of one KV head's group, J candidates, oldest first.
+Shapes: H_kv KV heads, R query rows of one KV head's group, J candidates, oldest first. What stands between λ and Top-K also
+takes several refreshes at once, as further leading axes.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def balance(f: Tensor, r: Tensor, clip: float) -> Tensor:
 
 def fuse(f: Tensor, r: Tensor, lam: Tensor) -> Tensor:
     """s = (1-λ) f + λ r, the minimiser of (1-λ) KL(f‖s) + λ KL(r‖s). f, r [H_kv, J]; lam [H_kv]."""
-    return torch.lerp(f, r, lam[:, None])
+    return torch.lerp(f, r, lam[..., None])
 
 
 def log_score(s: Tensor) -> Tensor:
@@ -59,18 +60,28 @@ def log_score(s: Tensor) -> Tensor:
 
 
 def soft_nms(z: Tensor, radius: int, strength: float) -> Tensor:
-    """z_nms = z - α_soft · max(m - z, 0), m = max of z within ±radius. One max-pool, no loop. [H_kv, J]."""
+    """z_nms = z - α_soft · max(m - z, 0), m = max of z within ±radius. No loop over candidates. [H_kv, J]."""
     if radius == 0 or strength == 0:
         return z
-    m = torch.nn.functional.max_pool1d(z[:, None], 2 * radius + 1, stride=1, padding=radius)[:, 0]
-    return z - strength * (m - z)
+    return z - strength * (window_max(z, radius) - z)
+
+
+def window_max(z: Tensor, radius: int) -> Tensor:
+    """max of z within ±radius along the last axis; windows grow by doubling, so a wide one costs log2(2 radius + 1) passes."""
+    wanted, have = 2 * radius + 1, 1
+    m = torch.nn.functional.pad(z, (radius, radius), value=-torch.inf)
+    while have < wanted:
+        step = min(have, wanted - have)
+        m = torch.maximum(m[..., :-step], m[..., step:])
+        have += step
+    return m
 
 
 def exclusive(z: Tensor, strength: float, temperature: float) -> Tensor:
     """z_adj = z_nms + α_cross · log max(ρ_h(j), ε), ρ = softmax over the layer's KV heads of z_nms/τ. [H_kv, J]."""
     if strength == 0:
         return z
-    rho = torch.log_softmax(z / temperature, dim=0)
+    rho = torch.log_softmax(z / temperature, dim=-2)
     return z + strength * rho.clamp_min(_LOG_EPS)
 
 

@@ -116,7 +116,7 @@ def test_keys_zoom_pan_and_move_the_cursor(panels_page):
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     assert page.evaluate("hub.get('cursor')") == 4
-    assert page.inner_text(".sfi-text .sfi-statement").startswith("step 4, ")
+    page.wait_for_function("document.querySelector('.sfi-text .sfi-statement').textContent.startsWith('step 4, ')")
     page.wait_for_timeout(120)
     assert page.evaluate("hub.saved.at(-1).cursor") == 4, "the kernel is told"
 
@@ -160,6 +160,7 @@ def test_text_marks_slow_steps_and_what_is_kept(panels_page, trace):
     assert slow == expected[: len(slow)] and len(slow) > 2
     page.click(".sfi-column:first-child span[data-i='200']")
     assert page.evaluate("hub.get('cursor')") == 20, "token 200 was written by step 20"
+    page.wait_for_function("document.querySelector('.sfi-text').dataset.step === '20'")
     kept = {
         int(i) for i in page.evaluate("[...document.querySelectorAll('[data-kind=selected]')].map((s) => s.dataset.i)")
     }
@@ -250,7 +251,7 @@ def test_a_brush_on_the_run_strip_sets_the_range_of_all(panels_page):
     page.mouse.move(box["x"] + 62 + width * 30.5 / 60, y, steps=4)
     page.mouse.up()
     assert page.evaluate("hub.get('brush')") == [10, 31]
-    assert "steps 10-30:" in page.inner_text(".sfi-run .sfi-statement")
+    page.wait_for_function("document.querySelector('.sfi-run .sfi-statement').textContent.includes('steps 10-30:')")
     page.select_option(".sfi-run select", "kept")
     assert "mass kept under the settings" in page.inner_text(".sfi-run .sfi-statement")
     assert hue(pixels(page, "run"), RECENT).sum() > 100, "the line is drawn"

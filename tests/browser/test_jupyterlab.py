@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 
-SELECTS = {"trigger": "period", "fire_on": "next_sentence", "recent_mode": "pinned"}
+SELECTS = {"trigger": "period", "fire_on": "next_sentence", "recent_mode": "pinned", "rectify": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,8 @@ def test_every_slider_changes_the_settings_and_the_pictures(lab_page):
         if name in (
             "gamma",
             "beta",
+            "power",
+            "eta",
             "norm_weight",
             "position_weight",
         ):  # with the paper's small λ the prior decides nothing
@@ -95,7 +97,8 @@ def test_every_slider_changes_the_settings_and_the_pictures(lab_page):
         page.keyboard.press("ArrowLeft" if name in ("k", "t_max", "recent", "alpha") else "ArrowRight")
         after = settled(page, before)
         assert f"{name}=" in after, f"{name}: {before} became {after}"
-        if name not in ("period", "min_gap"):  # these two move no refresh of this recording
+        # these move no refresh of this recording: other triggers' own, or gaps shorter than its sentences
+        if name not in ("period", "seed", "drift_threshold", "min_gap", "cooldown"):
             wait_for_paint(page, painted)
     reset(page)
 
@@ -106,7 +109,8 @@ def test_every_choice_changes_the_settings(lab_page):
         reset(page)
         before = code(page)
         page.select_option(f"[data-field={name}]", value)
-        assert f"{name}='{value}'" in settled(page, before)
+        wanted = "rectify=True" if name == "rectify" else f"{name}='{value}'"
+        assert wanted in settled(page, before)
     reset(page)
 
 

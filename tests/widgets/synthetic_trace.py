@@ -48,9 +48,13 @@ def write_trace(
     top: int = 12,
     settings: Settings = SETTINGS,
     qk: bool = True,
+    qk_layers: tuple[int, ...] | None = None,
+    layer_kinds: list[str] | None = None,
     seed: int = 7,
 ) -> Path:
     """A finished trace of `steps` forwards (the prompt's and steps - 1 decode steps) over `prompt` prompt tokens."""
+    kept = (layers if qk_layers is None else qk_layers) if qk else ()
+    kinds = layer_kinds or ["full"] * (max(layers) + 1)
     rng = np.random.default_rng(seed)
     total = prompt + steps - 1  # cached positions
     texts, sentence, lengths = [], [], []
@@ -152,7 +156,7 @@ def write_trace(
         pl.DataFrame(rows, schema=schema).write_parquet(folder / "part-00000.parquet")
     if qk:
         tensors = {}
-        for n in layers:
+        for n in kept:
             tensors[f"q.{n}"] = torch.tensor(queries[n], dtype=torch.float32)
             tensors[f"k.{n}"] = torch.tensor(keys[n], dtype=torch.float32)
             tensors[f"scale.{n}"] = torch.tensor([dim**-0.5, float("nan")], dtype=torch.float64)
@@ -163,10 +167,10 @@ def write_trace(
         "format": FORMAT, "schema_version": SCHEMA_VERSION, "finished": True, "stop_reason": "length",
         "settings": settings.to_dict(), "record": "support+qk" if qk else "support", "top": top,
         "model": {
-            "name": "synthetic", "architecture": "none", "layers": max(layers) + 1, "query_heads": heads * group,
-            "kv_heads": heads, "head_dim": dim, "layer_kinds": ["full"] * (max(layers) + 1), "dtype": "float32", "device": "cpu",
+            "name": "synthetic", "architecture": "none", "layers": len(kinds), "query_heads": heads * group,
+            "kv_heads": heads, "head_dim": dim, "layer_kinds": kinds, "dtype": "float32", "device": "cpu",
         },
-        "versions": {}, "seed": seed, "prompt_tokens": prompt, "support_layers": list(layers), "qk_layers": list(layers) if qk else [],
+        "versions": {}, "seed": seed, "prompt_tokens": prompt, "support_layers": list(layers), "qk_layers": list(kept),
     }  # fmt: skip
     (root / "meta.json").write_text(json.dumps(meta))
     return root

@@ -16,8 +16,12 @@ def test_text(trace):
     figure = panel.to_figure()
     figure.canvas.draw()
     last = int(trace.steps["position"][40]) + 1
-    words = [t.get_text() for t in figure.axes[0].texts]
-    assert words == trace.tokens["text"].to_list()[: last + 1]
+    texts = figure.axes[0].texts
+    assert "".join(t.get_text() for t in texts) == "".join(trace.tokens["text"].to_list()[: last + 1])
+    figure.set_dpi(80)
+    longest = max(texts, key=lambda t: len(t.get_text()))
+    drawn = longest.get_window_extent().width / figure.axes[0].transData.transform([[0, 0], [1, 0]])[1:, 0].item()
+    print(drawn)
     assert len(figure.axes[0].patches) == len(panel.kept()) + 1, "every kept token is tinted, and the cursor's"
 
 
@@ -55,8 +59,8 @@ def test_timing(trace):
     figure = panel.to_figure()
     figure.canvas.draw()
     bars, _spread, streams = figure.axes
-    tops = np.array([[p.get_height() for p in c] for c in bars.containers])
-    np.testing.assert_allclose(tops, np.nan_to_num(panel.values()), rtol=1e-5)
+    tops = np.array([patch.get_data().values - patch.get_data().baseline for patch in bars.patches])
+    np.testing.assert_allclose(tops, np.nan_to_num(panel.values()), rtol=1e-5, atol=1e-6)
     assert len(bars.lines) == 1 and sum(len(c.get_paths()) for c in streams.collections) == 3
 
 

@@ -84,9 +84,66 @@ def test_a_failure_is_a_sentence(trace, monkeypatch):
     assert panel.wait(20) and panel.summary == "no summaries: RuntimeError: no memory left" and not panel.busy
 
 
-def test_without_queries_nothing_is_run(tmp_path):
-    panel = HeadNavigator(Trace.open(write_trace(tmp_path / "bare", qk=False, steps=20)))
+def test_without_queries_nothing_is_run_and_the_recording_is_summed_up(tmp_path):
+    trace = Trace.open(write_trace(tmp_path / "bare", qk=False, steps=20))
+    panel = HeadNavigator(trace)
     assert panel.wait(1) and panel.summary == ""
+    panel.state.apply(k=5)
+    keys = trace.support.select(pl.col("keys_read").mean()).collect().item()
+    assert panel.wait(1) and not panel.busy
+    assert panel.summary == f"all 2 layers recorded, not re-selected: {keys:,.0f} keys a step"
+    panel.state.reset()
+    assert panel.summary == ""
+
+
+def test_layers_without_queries_show_the_recording_and_say_so(tmp_path):
+    trace = Trace.open(write_trace(tmp_path / "mixed", layers=(1, 3, 4), qk_layers=(3,), steps=30))
+    panel = HeadNavigator(trace)
+    panel.state.apply(k=6)
+    assert panel.wait(60) and "; the other 2 layers recorded, not re-selected: " in panel.summary
+    recorded = trace.support.group_by("layer", "kv_head").agg(pl.col("keys_read").mean()).collect()
+    for layer, head, keys in recorded.iter_rows():
+        shown = values(panel, "now_keys")[layer, head]
+        assert (shown == pytest.approx(keys, rel=1e-5)) == (layer != 3), (layer, head, shown, keys)
+    marked = {m["name"]: m["recorded"] for m in panel.metrics if m["name"].startswith("now_")}
+    assert marked == {"now_missed": [], "now_lam": [1, 4], "now_overlap": [], "now_keys": [1, 4]}, (
+        "no audit: no missed mass"
+    )
+    lam = trace.selection.filter(pl.col("layer") == 4).group_by("kv_head").agg(pl.col("lam").mean()).collect()
+    for head, mean in lam.iter_rows():
+        assert values(panel, "now_lam")[4, head] == pytest.approx(mean, abs=1e-6)
+    assert np.isnan(values(panel, "now_overlap")[1]).all() and np.isfinite(panel.values()[3]).all()
+
+
+def test_sliding_layers_hold_no_numbers(tmp_path):
+    kinds = ["sliding", "full", "sliding", "full", "chunked"]
+    trace = Trace.open(write_trace(tmp_path / "sliding", layer_kinds=kinds, steps=30))
+    panel = HeadNavigator(trace)
+    assert panel.layer_kinds == kinds
+    panel.state.apply(k=6)
+    assert panel.wait(60)
+    for metric in [m["name"] for m in panel.metrics]:
+        shown = values(panel, metric)
+        assert shown.shape == (5, 3) and np.isnan(shown[[0, 2, 4]]).all() and np.isfinite(shown[[1, 3]]).any(), metric
+    axes = panel.to_figure().axes[0]
+    assert len([p for p in axes.patches if p.get_hatch()]) == 3, "each layer with a window of its own is hatched"
+    with pytest.raises(SfiError, match="layer 2 was not recorded; recorded layers: 1, 3"):
+        panel.state.layer = 2
+
+
+def test_a_metric_of_current_settings_can_be_chosen_before_it_is_there(trace):
+    panel = HeadNavigator(trace, metric="now_keys")
+    assert np.isnan(panel.values()).all()
+    panel.state.apply(k=6)
+    assert panel.wait(60) and np.isfinite(panel.values()[1]).all()
+    with pytest.raises(SfiError, match="metric 'nonsense' does not exist; allowed: "):
+        panel.metric = "nonsense"
+
+
+def test_all_layers_are_run_for_a_state_that_is_taken_over(trace):
+    old = Workbench(trace).set(k=5)
+    new = Workbench(trace, state=old)
+    assert new.heads.wait(60) and new.heads.summary.startswith("current settings, 2 layers")
 
 
 def test_mean_of_several_heads(trace):

@@ -22,7 +22,7 @@ from sfi_widgets import (
     TextView,
     Workbench,
 )
-from sfi_widgets.controls import stops
+from sfi_widgets.controls import CODE_ONLY, stops
 
 
 def test_reprs_state_facts_and_change_with_what_is_shown(trace):
@@ -81,8 +81,10 @@ def test_controls_answer_values_presets_and_code(trace):
 
 
 def test_every_control_explains_itself(trace):
-    groups = Controls(trace).spec["groups"]
-    items = [item for group in groups for item in group["items"]]
+    spec = Controls(trace).spec
+    items = [item for group in spec["groups"] for item in group["items"]]
+    names = {i["name"] for i in items} | set(spec["parts"])
+    assert names | set(CODE_ONLY) == set(FIELDS), "a new setting needs a knob (controls.py), or a reason to have none"
     assert {"lam", "k", "t_max", "trigger", "nms_strength", "nms_radius", "exclusivity", "sink", "recent"} <= {
         i["name"] for i in items
     }
@@ -168,9 +170,22 @@ def test_run_strip_shows_the_steps_table(trace):
     expected = trace.steps["keys_read"].to_numpy()
     np.testing.assert_allclose(strip.values()[1:], expected[1:])
     assert np.isnan(strip.values()[0]), "the prompt's step is no decode step"
-    assert {m["name"] for m in strip.metrics} == {"keys_read", "ms_total", "logprob"}, (
-        "columns without values are not offered"
-    )
+    names = {m["name"] for m in strip.metrics}
+    assert names == {"keys_read", "ms_total", "logprob", "overlap"}, "columns without values are not offered"
+    with pytest.raises(SfiError, match="metric 'speed' does not exist; allowed: "):
+        strip.metric = "speed"
+
+
+def test_run_strip_measures_the_overlap_when_it_is_chosen(trace):
+    strip = RunStrip(trace)
+    assert next(m for m in strip.metrics if m["name"] == "overlap")["pending"]
+    strip.metric = "overlap"
+    pairs = measure(trace, lags=[1], metrics=("overlap",), n=24)
+    assert np.isnan(strip.values()[:2]).all(), "neither the prompt's step nor the first decode step has one before it"
+    for step in (2, 31, 59):  # row i of the pairs is decode step i + 1 with the next
+        assert strip.values()[step] == pytest.approx(np.nanmean(pairs.values["overlap"][0, step - 2]), abs=1e-6), step
+    strip.metric = "kept"
+    np.testing.assert_array_equal(strip.values(), strip.session.now.kept)
 
 
 def test_head_navigator_agrees_with_the_analysis(trace):
@@ -232,6 +247,9 @@ def test_one_file_export_holds_everything(trace, tmp_path):
     text = bench.to_html(tmp_path / "bench.html").read_text(encoding="utf-8")
     assert text.count('<div id="') == 9 and "http" not in text.replace("http-equiv", "")
     assert not bench.anatomy.live and not bench.stability.live, "what was hidden is hidden again"
+    assert not any(m.get("pending") for m in [*bench.run.metrics, *bench.heads.metrics]), (
+        "no kernel will measure them later"
+    )
 
 
 @pytest.mark.parametrize("name", ["map", "selection", "run", "heads"])

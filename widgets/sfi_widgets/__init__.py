@@ -1,4 +1,5 @@
-"""Panels of sfi_lab for JupyterLab and Voilà: linked, live, and each usable alone.
+"""Panels of sfi_lab for JupyterLab and Voilà: linked, live, and each usable alone. Every output carries a picture of the panel
+for viewers that run no widgets.
 
 | name | what |
 |---|---|

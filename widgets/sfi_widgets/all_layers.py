@@ -10,7 +10,7 @@ from sfi_lab.analysis import WhatIf, whatif
 from sfi_lab.errors import SfiError
 
 _KEPT_BYTES = 1 << 29  # attention weights of layers that may stay in memory between runs
-_PAUSE = 0.25  # seconds without a change before a run begins, so that a dragged slider has the processor to itself
+_PAUSE = 0.6  # seconds without a change before a run begins: a slider in motion has the processor to itself
 
 
 class AllLayers:
@@ -35,19 +35,22 @@ class AllLayers:
         self._lock = (
             threading.RLock()
         )  # held while a result is handed over, so that a new request can't slip in between
-        self._number = 0
-        self._newest = threading.Event()
+        self._number, self._settings = 0, trace.settings
+        self._overtaken = threading.Event()
         self._thread: threading.Thread | None = None
+        self._pausing = False  # the thread has not begun to run and takes newer requests
 
     def ask(self, settings: Settings) -> None:
         """Takes a request; an older one stops at its next layer and hands over nothing more."""
         with self._lock:
-            self._number += 1
-            self._newest.set()
-            self._newest = mine = threading.Event()
+            self._number, self._settings = self._number + 1, settings
+            self._overtaken.set()
+            self._overtaken = threading.Event()
             self._started()
-            self._thread = threading.Thread(target=self._run, args=(settings, self._number, mine), daemon=True)
-            self._thread.start()
+            if not self._pausing:  # a drag asks dozens of times: starting a thread each time would slow it down
+                self._pausing = True
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the newest request; True if it has ended."""
@@ -57,9 +60,24 @@ class AllLayers:
         thread.join(timeout)
         return not thread.is_alive()
 
+    def hand_over(self, to: AllLayers) -> None:
+        """Gives the layers kept between runs to another one on the same recording; this one keeps none until it runs again."""
+        if self._replays and self.wait(0):
+            to._replays, self._replays = self._replays, {}
+
+    def _work(self) -> None:
+        """Waits until nothing was asked for a while, then runs the newest request."""
+        while True:
+            with self._lock:
+                number, settings, overtaken = self._number, self._settings, self._overtaken
+            overtaken.wait(self._pause)
+            with self._lock:
+                if number == self._number:
+                    self._pausing = False
+                    break
+        self._run(settings, number, overtaken)
+
     def _run(self, settings: Settings, number: int, overtaken: threading.Event) -> None:
-        if overtaken.wait(self._pause):
-            return
         try:
             found = whatif(
                 self._trace,
@@ -83,6 +101,6 @@ class AllLayers:
 
 
 def _weights_bytes(trace: Trace) -> int:
-    """What the attention weights of all recorded layers take."""
+    """What the attention mass of all recorded layers takes."""
     positions = trace.steps["keys_available"].max()
-    return 4 * len(trace.qk_layers) * len(trace.decode_steps) * trace.meta["model"]["query_heads"] * positions
+    return 4 * len(trace.qk_layers) * len(trace.decode_steps) * trace.kv_heads * positions

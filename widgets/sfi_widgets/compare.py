@@ -14,6 +14,7 @@ from sfi_lab.errors import SfiError
 
 from . import columns
 from .columns import Ranking
+from .deep_twins import compare_figure
 from .panel import Panel, module
 from .session import Session
 
@@ -74,6 +75,11 @@ class Compare(Panel):
         self.on_msg(self._on_button)
         self._recorded_tokens()
         self.refresh()
+
+    @property
+    def a_settings(self) -> Settings:
+        """The settings of A."""
+        return self._a_settings
 
     # what a person does ----------------------------------------------------------------------------------------------
 
@@ -149,8 +155,6 @@ class Compare(Panel):
 
     def to_figure(self):
         """The same map, curves and numbers as a matplotlib figure."""
-        from .deep_twins import compare_figure  # matplotlib takes a while to import
-
         with self.awake():
             return compare_figure(self)
 

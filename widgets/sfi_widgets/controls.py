@@ -10,6 +10,7 @@ from sfi_lab import Settings, Trace
 from sfi_lab.settings import FIELDS
 from sfi_lab.settings.fields import TRIGGERS
 
+from .cards import settings_figure
 from .panel import Panel, module
 from .session import Session
 
@@ -24,8 +25,12 @@ _KNOBS: dict[str, tuple[str, str, str, list[Any] | None]] = {
     "t_max": ("at most", "slider", "integer", [0, *range(1, 32), *range(32, 64, 2), *range(64, 257, 8)]),
     "trigger": ("", "choice", "", list(TRIGGERS)),
     "period": ("steps", "slider", "integer", list(range(1, 129))),
+    "seed": ("of 'random'", "slider", "integer", list(range(33))),
+    "drift_threshold": ("threshold", "slider", "number", [round(0.02 * i, 2) for i in range(101)]),
     "fire_on": ("", "choice", "", ["boundary", "next_sentence"]),
     "min_gap": ("steps", "slider", "integer", list(range(65))),
+    "cooldown": ("steps", "slider", "integer", list(range(65))),
+    "layer_groups": ("in turn", "slider", "integer", list(range(1, 9))),
     "nms_strength": ("soft-NMS", "slider", "number", _STRENGTHS),
     "nms_radius": ("of soft-NMS", "slider", "integer", list(range(65))),
     "exclusivity": ("exclusivity", "slider", "number", _STRENGTHS),
@@ -33,19 +38,28 @@ _KNOBS: dict[str, tuple[str, str, str, list[Any] | None]] = {
     "alpha": ("power mean", "slider", "number", [round(0.05 * i, 2) for i in range(1, 21)]),
     "gamma": ("key norms", "slider", "number", _STRENGTHS),
     "beta": ("position decay", "slider", "number", _STRENGTHS),
+    "power": ("of the decay", "slider", "number", [round(0.1 * i, 1) for i in range(1, 41)]),
+    "eta": ("newest held back", "slider", "number", _STRENGTHS),
     "position_weight": ("prior", "slider", "number", _STRENGTHS),
     "norm_weight": ("prior", "slider", "number", _STRENGTHS),
     "sink": ("first positions", "slider", "integer", [*range(33), 48, 64, 96, 128]),
     "recent": ("newest positions", "slider", "integer", None),
     "recent_mode": ("", "choice", "", ["sliding", "pinned"]),
+    "rectify": ("", "choice", "", [False, True]),
 }
+CODE_ONLY = ("enders", "prefill_window")  # no knob; the box with the settings as code takes them
 _GROUPS = [
     ("Selector", True, ["lam", "k"]),
     ("When a step is slow", True, ["t_max", "trigger"]),
     ("Soft-NMS and exclusivity", True, ["nms_strength", "nms_radius", "exclusivity", "temperature"]),
     ("Always read", True, ["sink", "recent", "recent_mode"]),
-    ("More of the trigger", False, ["period", "fire_on", "min_gap"]),
-    ("Evidence and prior", False, ["alpha", "gamma", "beta", "norm_weight", "position_weight"]),
+    (
+        "More of the trigger",
+        False,
+        ["period", "seed", "drift_threshold", "fire_on", "min_gap", "cooldown", "layer_groups"],
+    ),
+    ("Evidence and prior", False, ["alpha", "gamma", "beta", "power", "eta", "norm_weight", "position_weight"]),
+    ("Only in a re-run", False, ["rectify"]),
 ]
 
 
@@ -68,7 +82,7 @@ class Controls(Panel):
     _esm = module("controls.mjs")
     spec = T.Dict().tag(sync=True)
     values = T.Dict().tag(sync=True)
-    wanted = T.Dict().tag(sync=True)
+    wanted = T.Dict().tag(sync=True, echo_update=False)  # `values` says what came of it
     answered = T.Int(0).tag(sync=True)
     code = T.Unicode("").tag(sync=True)
     preset = T.Unicode("").tag(sync=True)
@@ -93,13 +107,14 @@ class Controls(Panel):
     @T.observe("wanted")
     def _on_wanted(self, change: dict[str, Any]) -> None:
         wanted = change["new"]
-        if "preset" in wanted:
-            self.state.settings, self.state.error = self.presets()[wanted["preset"]], ""
-        elif "code" in wanted:
-            self.state.apply_code(wanted["code"])
-        elif "values" in wanted:
-            self.state.apply(**wanted["values"])
-        with self.hold_sync():
+        # the arrays and then the answer, one message each and close together: the browser paints both in one frame
+        with self.hold_sync(), self.hub.hold_sync():
+            if "preset" in wanted:
+                self.state.settings, self.state.error = self.presets()[wanted["preset"]], ""
+            elif "code" in wanted:
+                self.state.apply_code(wanted["code"])
+            elif "values" in wanted:
+                self.state.apply(**wanted["values"])
             self._show()
             self.answered = int(wanted.get("number", 0))
 
@@ -109,6 +124,10 @@ class Controls(Panel):
             self.values, self.code = settings.to_dict(), settings.to_code()
             self.error = self.state.error or self.session.why_not
             self.preset = next((name for name, preset in self.presets().items() if preset == settings), "")
+
+    def to_figure(self):
+        """The settings as a table, as a matplotlib figure."""
+        return settings_figure(self)
 
     def shows(self) -> str:
         return self.state.settings.to_code()

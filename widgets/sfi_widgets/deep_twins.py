@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from sfi_lab.errors import SfiError
 
-from .twins import BEFORE, OTHER, RECENT, SELECTED, SINK, SLOW, segments
+from .twins import BEFORE, OTHER, RECENT, SELECTED, SINK, SLOW, segments, single
 
 if TYPE_CHECKING:
     from .compare import Compare
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 HUES = (OTHER, RECENT, SELECTED, BEFORE, SLOW, SINK)  # of the timing groups, as in the panel
 STAGE_HUES = {"attention": RECENT, "selector": SELECTED, "topk": BEFORE, "pack": SINK}
-_COLUMNS, _AROUND = 96, 700  # characters a line, tokens shown before the cursor's token
+SOURCES = {  # of the supports that stability is measured on, as in the panel
+    "dense": "steps that were all dense",
+    "true": "the audit's dense attention",
+    "qk": "recorded queries and keys",
+    "read": "what fast steps read",
+}
+_COLUMNS, _AROUND = 106, 400  # characters a line, tokens shown before the cursor's token
+# points, a character's width in font sizes (DejaVu Sans Mono), inches a line; five whole pixels a character at 80 dpi,
+# since hinted glyphs take whole pixels
+_FONT, _ADVANCE, _LINE = 7.475, 0.602, 0.145
 
 
 def text_figure(panel: TextView) -> Figure:
@@ -36,12 +45,20 @@ def text_figure(panel: TextView) -> Figure:
     weight = dict(zip(support.rows.ids[row].tolist(), support.weights[row].tolist(), strict=True))
     slow = set((steps.filter(steps["route"] == "slow")["position"] + 1).to_list())
     lines = _lines(texts[first : last + 1])
-    figure, axes = _single((7.0, 0.6 + 0.15 * len(lines)))
+    height = 0.5 + _LINE * len(lines)
+    figure = Figure(figsize=(7.0, height))
+    # a fixed-width font whose line is as wide as the axes: boxes then lie under their words
+    axes = figure.add_axes((0.02, 0.1 / height, _COLUMNS * _FONT * _ADVANCE / (7.0 * 72), _LINE * len(lines) / height))
     axes.set(xlim=(0, _COLUMNS), ylim=(len(lines), 0))
     axes.set_axis_off()
     for y, line in enumerate(lines):
-        for x, i, word in line:
+        plain = []  # words between dressed ones are written in one go: a text object a word would take a second
+        for x, i, word in [*line, (0, -1, "")]:
             position = first + i
+            dressed = i < 0 or position in kept or position == last or position in slow
+            if dressed and plain:
+                _write(axes, plain[0][0], y, "".join(w for _, w in plain))
+                plain = []
             if position in kept:
                 strength = np.clip((np.log10(max(weight.get(position, 0.0), 1e-4)) + 4) / 4, 0.15, 0.7)
                 axes.add_patch(_box(x, y, len(word), SELECTED, strength))
@@ -49,7 +66,10 @@ def text_figure(panel: TextView) -> Figure:
                 axes.add_patch(_box(x, y, len(word), BEFORE, 0.6))
             if position in slow:
                 axes.plot([x, x + len(word)], [y + 0.95] * 2, color=SLOW, lw=1.2)
-            axes.text(x, y + 0.75, word, fontsize=8, family="DejaVu Sans Mono", parse_math=False)
+            if not dressed:
+                plain.append((x, word))
+            elif word:
+                _write(axes, x, y, word)
     axes.set_title(f"{panel.shows()}, layer {state.layer}, {state.head_name}", fontsize=8, loc="left")
     return figure
 
@@ -98,14 +118,16 @@ def stability_figure(panel: StabilityPanel) -> Figure:
     curves = panel.curves
     if not curves:
         raise SfiError(f"nothing to draw: {panel.error}")
-    figure, axes = _single((4.6, 2.8))
+    figure, axes = single((4.6, 2.8))
     for side, colour, style in (("within", RECENT, "o-"), ("across", SLOW, "o--")):
         axes.plot(curves["lag"], _floats(curves[side]), style, color=colour, ms=3, lw=1.2, label=side)
         if f"{side}_low" in curves:
             low, high = _floats(curves[f"{side}_low"]), _floats(curves[f"{side}_high"])
             axes.fill_between(curves["lag"], low, high, color=colour, alpha=0.18, lw=0)
     axes.set(xlabel="steps apart", ylabel="overlap")
-    axes.set_title(f"layer {curves['layer']} ({curves['source']})", fontsize=8, loc="left")
+    axes.set_title(
+        f"layer {curves['layer']}, from {SOURCES.get(curves['source'], curves['source'])}", fontsize=8, loc="left"
+    )
     axes.legend(fontsize=7, frameon=False)
     return figure
 
@@ -116,14 +138,14 @@ def timing_figure(panel: SlowStepTiming) -> Figure:
     figure = Figure(figsize=(7.0, 4.2 if profile else 2.6), layout="constrained")
     rows = figure.add_gridspec(2 if profile else 1, 2, width_ratios=[3, 1], height_ratios=[2, 1] if profile else [1])
     bars, spread = figure.add_subplot(rows[0, 0]), figure.add_subplot(rows[0, 1])
-    values, base = np.nan_to_num(panel.values()), 0.0
-    steps = np.arange(values.shape[1])
+    values = np.nan_to_num(panel.values())
+    base, edges = np.zeros(values.shape[1]), np.arange(values.shape[1] + 1)
     for row, name, colour in zip(values, panel.times["groups"], HUES, strict=True):
-        bars.bar(steps + 0.5, row, 1.0, bottom=base, color=colour, label=name, lw=0)
+        bars.stairs(base + row, edges, baseline=base, fill=True, color=colour, label=name, lw=0)
         base = base + row
     if panel.bound:
         bound = np.frombuffer(panel.bound["values"], np.float32)
-        bars.plot(steps + 0.5, bound, color="black", lw=1.2, label=f"memory bound at {panel.bandwidth:g} GB/s")
+        bars.plot(edges[:-1] + 0.5, bound, color="black", lw=1.2, label=f"memory bound at {panel.bandwidth:g} GB/s")
     bars.set(xlim=panel.state.brush, xlabel="decode step", ylabel="ms")
     bars.legend(fontsize=6, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
     routes = panel.session.trace.steps["route"]
@@ -151,7 +173,8 @@ def compare_figure(panel: Compare) -> Figure:
         picked.hlines(where, starts, ends, color=colour, lw=0.6)
     state = panel.state
     kept.set_ylabel("mass kept")
-    kept.legend(fontsize=7, frameon=False, ncols=2)
+    if kept.lines:  # neither side was recorded with queries and keys
+        kept.legend(fontsize=7, frameon=False, ncols=2)
     picked.set(xlim=state.brush, ylim=(state.span[1], state.span[0]), xlabel="decode step", ylabel="position")
     handles = [Patch(color=c) for c in (OTHER, BEFORE, SELECTED)]
     figure.legend(handles, ["both", "only A", "only B"], loc="outside lower center", ncols=3, fontsize=7, frameon=False)
@@ -210,14 +233,11 @@ def _lines(words: list[str]) -> list[list[tuple[int, int, str]]]:
     return [line for line in lines if line] or [[]]
 
 
+def _write(axes: Any, x: float, y: float, words: str) -> None:
+    axes.text(x, y + 0.75, words, fontsize=_FONT, family="DejaVu Sans Mono", parse_math=False)
+
+
 def _box(x: int, y: int, width: int, colour: str, alpha: float) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((x, y + 0.05), width, 0.9, color=colour, alpha=float(alpha), lw=0)
-
-
-def _single(size: tuple[float, float]) -> tuple[Figure, Any]:
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

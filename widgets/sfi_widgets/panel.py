@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import anywidget
 import traitlets as T
@@ -12,16 +13,18 @@ from ipywidgets import widget_serialization
 from sfi_lab import Trace
 
 from .assets import module, style
+from .cards import card_figure
 from .hub import Hub
+from .picture import Pictured
 from .session import Session
 
 __all__ = ["Panel", "module"]
 
 
-class Panel(anywidget.AnyWidget):
+class Panel(Pictured, anywidget.AnyWidget):
     """A view of a trace. `source` is a Trace, or the Session of a workbench that the panel joins.
 
-    Subclasses set `_esm = module("name.mjs")` and say in `shows` what they show.
+    Subclasses set `_esm = module("name.mjs")`, say in `shows` what they show, and draw it in `to_figure`.
     """
 
     _css = style()
@@ -31,6 +34,8 @@ class Panel(anywidget.AnyWidget):
     def __init__(self, source: Trace | Session, **traits: object) -> None:
         self.session = source if isinstance(source, Session) else Session(source)
         super().__init__(hub=self.session.hub, **traits)
+        self.state.observe(self._stale)
+        self.observe(self._stale)
 
     @property
     def state(self):
@@ -45,6 +50,10 @@ class Panel(anywidget.AnyWidget):
             yield
         finally:
             self.live = before
+
+    def to_figure(self) -> Any:
+        """What is shown as a matplotlib figure; here the facts alone."""
+        return card_figure(type(self).__name__, self.shows() or repr(self))
 
     def shows(self) -> str:
         """The facts in the panel's repr, the same on every run."""

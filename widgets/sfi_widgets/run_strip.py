@@ -8,10 +8,13 @@ import numpy as np
 import traitlets as T
 
 from sfi_lab import Trace
+from sfi_lab.analysis import measure
+from sfi_lab.errors import SfiError
 
 from . import columns
 from .panel import Panel, module
 from .session import Session
+from .twins import run_figure
 
 # column of the steps table: (name shown, kind)
 _METRICS = {
@@ -22,10 +25,16 @@ _METRICS = {
     "drift": ("query drift", "exact"),
     "logprob": ("log-probability of the token", "exact"),
 }
+_OVERLAP = ("overlap with the step before, all layers", "exact")
+_HEAVIEST = 24  # positions that the overlap compares
 
 
 class RunStrip(Panel):
-    """One column a decode step. Drag to choose the range that the other panels show; arrow keys move the shared cursor."""
+    """One column a decode step. Drag to choose the range that the other panels show; arrow keys move the shared cursor.
+
+    metric: a column of the steps table that the recording has; "overlap": the share of the 24 heaviest positions that the step
+    before had too, mean over all recorded layers and heads (measured when it is first chosen).
+    """
 
     _esm = module("run_strip.mjs")
     height = T.Int(132).tag(sync=True)  # CSS pixels
@@ -35,18 +44,53 @@ class RunStrip(Panel):
     def __init__(self, source: Trace | Session, **traits: object) -> None:
         session = source if isinstance(source, Session) else Session(source)
         found = [m for name in _METRICS if (m := _metric(session.trace, name)) is not None]
+        nothing = np.full(session.state.steps, np.nan, np.float32).tobytes()
+        found.append(
+            dict(zip(("name", "title", "kind"), ("overlap", *_OVERLAP), strict=True), values=nothing, pending=True)
+        )
+        metric = str(traits.pop("metric", ""))
         super().__init__(session, metrics=found, **traits)
-        self.metric = self.metric or (found[0]["name"] if found else "")
+        self.metric = metric or found[0]["name"]
+
+    @T.validate("metric")
+    def _known_metric(self, proposal: dict[str, Any]) -> str:
+        known = [m["name"] for m in self.metrics] + ["kept"]  # the last one is drawn from the hub's arrays
+        if self.metrics and proposal["value"] not in known:
+            raise SfiError(f"metric {proposal['value']!r} does not exist; allowed: {', '.join(known)}")
+        return proposal["value"]
+
+    @T.observe("metric")
+    def _on_metric(self, change: dict[str, Any]) -> None:
+        if change["new"] == "overlap":
+            self.measure_overlap()
+
+    def measure_overlap(self) -> None:
+        """Measures the line "overlap", if that hasn't been done."""
+        at = next((i for i, m in enumerate(self.metrics) if m.get("pending")), None)
+        if at is None:
+            return
+        trace, line = self.session.trace, np.full(self.state.steps, np.nan, np.float32)
+        try:
+            pairs = measure(trace, lags=[1], metrics=("overlap",), n=_HEAVIEST).values["overlap"][
+                0
+            ]  # (t, t + 1), [n, rows]
+        except SfiError:  # too few steps: the line stays empty
+            return
+        have = np.isfinite(pairs)
+        level = np.where(have, pairs, 0).sum(1) / np.maximum(have.sum(1), 1)
+        line[np.asarray(trace.decode_steps)[1:]] = np.where(have.any(1), level, np.nan)[:-1]
+        done = {**self.metrics[at], "values": line.tobytes(), "pending": False}
+        self.metrics = [*self.metrics[:at], done, *self.metrics[at + 1 :]]
 
     def values(self) -> np.ndarray:
         """The chosen metric by step, float32, NaN where a step has none."""
+        if self.metric == "kept":
+            return self.session.now.kept if self.session.now else np.full(self.state.steps, np.nan, np.float32)
         chosen = next(m for m in self.metrics if m["name"] == self.metric)
         return np.frombuffer(chosen["values"], np.float32)
 
     def to_figure(self):
         """The same line as a matplotlib figure."""
-        from .twins import run_figure  # matplotlib takes a while to import
-
         return run_figure(self.session, self.values(), self.metric.replace("_", " "))
 
     def shows(self) -> str:

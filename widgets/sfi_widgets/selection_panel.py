@@ -6,6 +6,7 @@ import traitlets as T
 
 from . import columns
 from .panel import Panel, module
+from .twins import selection_figure
 
 
 class SelectionPanel(Panel):
@@ -16,8 +17,6 @@ class SelectionPanel(Panel):
 
     def to_figure(self):
         """The same curves and map as a matplotlib figure."""
-        from .twins import selection_figure  # matplotlib takes a while to import
-
         return selection_figure(self.session)
 
     def shows(self) -> str:

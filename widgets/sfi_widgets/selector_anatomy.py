@@ -13,6 +13,8 @@ from sfi_lab.analysis.anatomy import coverage, duplication
 from sfi_lab.errors import SfiError
 
 from . import columns
+from .deep_twins import anatomy_figure
+from .one_core import one_core
 from .panel import Panel, module
 from .session import Session
 
@@ -63,7 +65,8 @@ class SelectorAnatomy(Panel):
 
     def _take_apart(self, step: int, head: int) -> dict[str, Any]:
         settings = self.state.settings
-        frame = stages(self.session.replay(self.state.layer), step, settings)
+        with one_core():
+            frame = stages(self.session.replay(self.state.layer), step, settings)
         heads = [frame.filter(frame["kv_head"] == h) for h in range(self.session.trace.kv_heads)]
         own = heads[head]
         flags = [_flags(part) for part in heads]
@@ -88,8 +91,6 @@ class SelectorAnatomy(Panel):
 
     def to_figure(self):
         """The same curves and strips as a matplotlib figure."""
-        from .deep_twins import anatomy_figure  # matplotlib takes a while to import
-
         with self.awake():
             return anatomy_figure(self)
 

@@ -17,6 +17,7 @@ from sfi_lab.errors import SfiError
 from . import columns
 from .columns import Ranking, Support
 from .hub import Hub
+from .one_core import one_core
 from .state import LabState
 
 
@@ -82,7 +83,7 @@ class Session:
             self.state.take_over(state)
         self._position = steps["position"].to_numpy()
         self._replays: dict[int, Any] = {}
-        self._baselines: dict[int, Any] = {}
+        self._baselines: dict[tuple[int, tuple[int, ...]], Reselection] = {}
         self._supports: dict[tuple[int, tuple[int, ...]], Support] = {}
         self.why_not = ""
         self.now: Reselection | None = None
@@ -152,7 +153,7 @@ class Session:
                 return
             self.why_not = ""
             before = self.now
-            self.baseline = self._chosen_head(self._baseline(layer), self.trace.settings)
+            self.baseline = self._baseline(layer)
             now = self.reselect(settings)
             if self._ranked_for == self._ranking_key() and np.array_equal(before.ranking.steps, now.ranking.steps):
                 now = replace(now, ranking=before.ranking)  # only K moved: the ranking that was sent holds every prefix
@@ -177,9 +178,9 @@ class Session:
         if room <= self.state.settings.k:
             return
         replay, settings = self.replay(self.state.layer), self.state.settings
-        plan = replay.schedule(settings)
-        chosen = replay.selections(settings.with_(k=room), plan)
-        positions = [(s.ranked + settings.sink).numpy() for s in chosen.values()]
+        with one_core():
+            chosen = replay.ranked(settings.with_(k=room), replay.schedule(settings))
+        positions = [one.order + np.int32(settings.sink) for one in chosen.values()]
         self.now = replace(self.now, ranking=columns.ranking(self.now.ranking.steps, positions, self.state.heads, room))
         self._ranked_for = self._ranking_key()
         self.hub.now = self._wire_ranking(self.now)
@@ -201,20 +202,26 @@ class Session:
         from sfi_lab.analysis import LayerReplay
 
         if layer not in self._replays:
-            self._replays[layer] = LayerReplay(self.trace, layer, output_error=False)
+            shared = next((replay.recording for replay in self._replays.values()), None)
+            self._replays[layer] = LayerReplay(self.trace, layer, output_error=False, recording=shared)
         return self._replays[layer]
 
-    def _run(self, layer: int, settings: Settings) -> Any:
-        return self.replay(layer).run(settings)
+    def forget(self) -> None:
+        """Lets go of the replays kept so far (tens of megabytes each); they are made again when they are needed."""
+        self._replays = {}
 
-    def _baseline(self, layer: int) -> Any:
-        if layer not in self._baselines:
-            self._baselines[layer] = self._run(layer, self.trace.settings)
-        return self._baselines[layer]
+    def _run(self, layer: int, settings: Settings) -> Any:
+        with one_core():
+            return self.replay(layer).run(settings, overlap=False)
+
+    def _baseline(self, layer: int) -> Reselection:
+        """The layer and heads shown under the recording's settings."""
+        key = (layer, self.state.heads)
+        if key not in self._baselines:
+            self._baselines[key] = self._chosen_head(self._run(layer, self.trace.settings), self.trace.settings)
+        return self._baselines[key]
 
     def _chosen_head(self, out: Any, settings: Settings) -> Reselection:
-        from sfi_lab.memory import recent_start
-
         heads, n = list(self.state.heads), self.state.steps
         refreshes = np.asarray(out.refresh_steps, np.int32)
         kept, by_head = np.full(n, np.nan, np.float32), np.full((len(heads), n), np.nan, np.float32)
@@ -226,12 +233,10 @@ class Session:
         window = np.arange(n)
         if settings.recent_mode == "pinned" and len(refreshes):
             window = refreshes[np.clip(np.searchsorted(refreshes, window, side="right") - 1, 0, None)]
-        starts = [recent_start(int(p) + 1, settings.sink, settings.recent) for p in self._position[window]]
+        starts = np.maximum(settings.sink, self._position[window] + 1 - settings.recent).astype(np.int32)
         ranked = columns.ranking(refreshes, out.positions, heads, 1 << 30)
         lam = np.asarray(out.lam, np.float32)[:, heads].mean(1)
-        return Reselection(
-            settings, out.kind, ranked, list(out.reasons), kept, keys, np.asarray(starts, np.int32), lam, by_head
-        )
+        return Reselection(settings, out.kind, ranked, list(out.reasons), kept, keys, starts, lam, by_head)
 
     def _wire_ranking(self, now: Reselection) -> dict[str, Any]:
         return {

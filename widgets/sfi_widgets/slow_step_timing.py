@@ -14,6 +14,7 @@ from sfi_lab.analysis import memory_bound, slow_share, step_times
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime.profile import read_timeline
 
+from .deep_twins import timing_figure
 from .panel import Panel, module
 from .session import Session
 
@@ -79,8 +80,6 @@ class SlowStepTiming(Panel):
 
     def to_figure(self):
         """The same bars, distribution and streams as a matplotlib figure."""
-        from .deep_twins import timing_figure  # matplotlib takes a while to import
-
         return timing_figure(self)
 
     def shows(self) -> str:

@@ -11,6 +11,7 @@ from sfi_lab import Trace
 from sfi_lab.analysis import curve, measure, stability
 from sfi_lab.errors import SfiError
 
+from .deep_twins import stability_figure
 from .panel import Panel, module
 from .session import Session
 
@@ -97,10 +98,12 @@ class StabilityPanel(Panel):
 
     def to_figure(self):
         """The same curves as a matplotlib figure."""
-        from .deep_twins import stability_figure  # matplotlib takes a while to import
-
         with self.awake():
             self.wait()
+            return stability_figure(self)
+
+    def _quick_figure(self):
+        with self.awake():
             return stability_figure(self)
 
     def shows(self) -> str:

@@ -6,6 +6,7 @@ import traitlets as T
 
 from . import columns
 from .panel import Panel, module
+from .twins import support_figure
 
 
 class SupportMap(Panel):
@@ -18,8 +19,6 @@ class SupportMap(Panel):
 
     def to_figure(self):
         """The same map as a matplotlib figure."""
-        from .twins import support_figure  # matplotlib takes a while to import
-
         return support_figure(self.session)
 
     def shows(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traitlets as T
 
+from .deep_twins import text_figure
 from .panel import Panel, module
 
 
@@ -21,8 +22,6 @@ class TextView(Panel):
 
     def to_figure(self):
         """The text before the cursor's token, with what is kept, as a matplotlib figure."""
-        from .deep_twins import text_figure  # matplotlib takes a while to import
-
         return text_figure(self)
 
     def shows(self) -> str:

@@ -10,12 +10,15 @@ import ipywidgets as W
 from sfi_lab import Settings, Trace
 from sfi_lab.errors import SfiError
 
+from .cards import workbench_figure
 from .compare import Compare
 from .controls import Controls
 from .decode_again import DecodeAgain
 from .export import to_html
 from .head_navigator import HeadNavigator
+from .memory import Cell, places
 from .panel import Panel
+from .picture import Pictured
 from .run_strip import RunStrip
 from .selection_panel import SelectionPanel
 from .selector_anatomy import SelectorAnatomy
@@ -27,16 +30,19 @@ from .support_map import SupportMap
 from .text_view import TextView
 
 
-class Workbench(W.VBox):
+class Workbench(Pictured, W.VBox):
     """Linked panels on a trace. `Workbench(trace)`, or `Workbench(trace, lab=lab)` to decode again with a loaded model.
 
-    state: the choices (settings, layer, KV head, cursor …) as traits, for use from Python. A new workbench starts at the
-    recording's settings; `state=old.state` (or `state=old`) starts where another one of the same recording is. A cell
-    that survives being run again says `bench = Workbench(trace, state=globals().get("bench"))`. A state of another
-    recording is left aside.
+    A cell that is run again finds everything as it was left: settings, layer, heads, cursor, ranges, the chosen lines and tab,
+    what was pinned and decoded again (how: `memory.py`). `fresh=True` starts at the recording's settings instead.
+
+    state: start where another workbench of the same recording is (`state=old` or `state=old.state`), also in another cell. A
+        state of another recording is left aside.
     timeline: streams of profiled steps for the timing panel (`SlowStepTiming`).
-    Attributes: run, heads, controls, map, selection, text, compare, anatomy, timing, stability, decode are the panels (timing is
-    None where the trace holds no times); session holds the arrays.
+    fresh: leave aside what this cell's last run left.
+    Attributes: state holds the choices as traits, for use from Python; run, heads, controls, map, selection, text, compare,
+        anatomy, timing, stability, decode are the panels (timing is None where the trace holds no times); session holds the
+        arrays. `picture = False` leaves the picture for viewers without widgets out of a cell's output.
     """
 
     def __init__(
@@ -45,20 +51,22 @@ class Workbench(W.VBox):
         lab: Any = None,
         state: LabState | Workbench | None = None,
         timeline: Any = None,
+        fresh: bool = False,
         **layout: Any,
     ) -> None:
         if isinstance(trace, (str, Path)):
             trace = Trace.open(trace)
         if not isinstance(trace, Trace):
             raise SfiError(f"Workbench takes a Trace or the path of one, not {type(trace).__name__}")
-        if isinstance(state, Workbench):
-            state = state.state
-        if not isinstance(state, LabState | None):
+        if not isinstance(state, LabState | Workbench | None):
             raise SfiError(f"state takes a Workbench or its state, not {type(state).__name__}")
-        self.session = session = Session(trace, lab, state)
+        cell = Cell.now()
+        before = places(cell).swap(cell, _recording(trace), self) if cell else None
+        old = state if state is not None else None if fresh else before
+        self.session = session = Session(trace, lab, old.state if isinstance(old, Workbench) else old)
         wide = {"flex": "3 1 520px", "min_width": "0", "grid_gap": "8px"}
         self.run, self.heads = RunStrip(session), HeadNavigator(session)
-        self.controls = Controls(session, layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px"))
+        self.controls = Controls(session)
         self.map, self.selection, self.text = SupportMap(session), SelectionPanel(session), TextView(session)
         self.decode = DecodeAgain(session)
         self.anatomy, self.stability = SelectorAnatomy(session, live=False), StabilityPanel(session, live=False)
@@ -68,22 +76,53 @@ class Workbench(W.VBox):
         tabs = {
             "Text": self.text,
             "Compare": self.compare,
-            "Selector anatomy": self.anatomy,
+            "Anatomy": self.anatomy,
             "Stability": self.stability,
             "Timing": self.timing,
         }
         tabs = {title: panel for title, panel in tabs.items() if panel is not None}
-        self.tabs = W.Tab(list(tabs.values()), titles=list(tabs), layout=W.Layout(width="100%"))
+        self.tabs = W.Tab(list(tabs.values()), titles=list(tabs), layout=W.Layout(width="auto"))
         self.tabs.observe(self._on_tab, "selected_index")
         plots = W.VBox([self.run, self.map, self.selection], layout=W.Layout(**wide))
         left = W.VBox(
-            [self.controls], layout=W.Layout(flex="1 1 280px", min_width="250px", max_width="420px", grid_gap="8px")
-        )
+            [self.controls], layout=W.Layout(flex="1 1 280px", min_width="0")
+        )  # a narrow cell: on top, full width
         top = W.HBox([left, plots], layout=W.Layout(flex_flow="row wrap", grid_gap="8px", width="100%"))
         super().__init__(
             [self.heads, top, self.tabs, self.decode], layout=W.Layout(width="100%", grid_gap="8px", **layout)
         )
         self.add_class("sfi-workbench")
+        for what in (self.state, self.run, self.heads):
+            what.observe(self._stale)
+        if isinstance(old, Workbench) and old.state.recording == self.state.recording:
+            self._take_over(old)
+        if before is not None:  # ipywidgets keeps every widget: what is heavy in the one that goes must not pile up
+            before.session.forget()
+            before.heads.all_layers.hand_over(self.heads.all_layers)
+
+    def _take_over(self, old: Workbench) -> None:
+        """What another workbench of the recording shows beside its state."""
+        self.run.metric, self.heads.metric = old.run.metric, old.heads.metric
+        if old.compare.pinned:
+            self.compare.pin(old.compare.a_settings)
+        self.compare.tokens = old.compare.tokens
+        if self.timing and old.timing:
+            self.timing.profile = min(old.timing.profile, max(0, len(self.timing.profiles) - 1))
+            self.timing.bandwidth = old.timing.bandwidth
+        self.tabs.selected_index = old.tabs.selected_index
+
+        def take_run(_change: Any = None) -> None:
+            if old.decode.running or self.decode.running or self.decode.ids:
+                return
+            for name in DecodeAgain.class_own_traits(sync=True):
+                if name != "running":
+                    setattr(self.decode, name, getattr(old.decode, name))
+            self.decode.steps, self.compare.tokens = old.decode.steps, old.compare.tokens
+
+        if old.decode.running:  # its thread still writes into the old panel
+            old.decode.observe(take_run, "running")
+        else:
+            take_run()
 
     def _on_tab(self, change: dict[str, Any]) -> None:
         """Panels that compute on every move do so only while they can be seen."""
@@ -117,9 +156,15 @@ class Workbench(W.VBox):
         ]
         return [panel for panel in found if panel is not None]
 
+    def to_figure(self) -> Any:
+        """Heads, run, support map and selection as one matplotlib figure."""
+        return workbench_figure(self)
+
     def to_html(self, path: str | Path) -> Path:
         """One file with the panels that need no kernel: hover, scrubbing, zoom and K stay alive. Returns its path."""
         self.session.rank_all()
+        self.run.measure_overlap()  # a page without a kernel can't measure when asked
+        self.heads.measure_stability()
         self.compare.live = self.anatomy.live = self.stability.live = True
         self.stability.wait()
         shown = [panel for panel in self.panels() if panel not in (self.controls, self.decode)]
@@ -154,6 +199,11 @@ class Workbench(W.VBox):
             f"Workbench({facts['model']}, {facts['prompt_tokens']} prompt tokens, {facts['new_tokens']} new, "
             f"{self.state.settings.to_code()})"
         )
+
+
+def _recording(trace: Trace) -> str:
+    """Tells recordings apart, also one that was made anew at the same place."""
+    return f"{trace.path.resolve()} {trace.meta.get('created', '')}"
 
 
 def _has_times(trace: Trace) -> bool:

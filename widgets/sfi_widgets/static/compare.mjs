@@ -1,5 +1,7 @@
 // A against B: who selected what, the numbers of both, and where their tokens part.
 import { PICK, cellsFor, chosen, colourCells, compareSets, count, figure, refreshAt, rgb, rowsOf, selectionCells, ticks, typed, word } from './core.mjs';
+import { painter, write } from './frames.mjs';
+import { badge } from './kinds.mjs';
 import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 const side = (s) => (s?.ids ? { ...s, ...rowsOf(s), steps: typed(s.steps, Int32Array) } : null);
@@ -33,7 +35,7 @@ async function render({ model, el }) {
       selectionCells(cells, nx, ny, { s0: brush[0], s1: last, p0: span[0], p1: span[1] }, b, b.k, a, a.k);
       const lut = new Uint32Array(16), hues = [null, colours.other, colours.selected, colours.before];
       for (const kind of [PICK.both, PICK.now, PICK.recorded]) {
-        for (let full = 1; full < 4; full++) lut[(kind << 2) | full] = word(rgb(hues[kind]), (kind === PICK.both ? 55 : 85) * full);
+        for (let full = 1; full < 4; full++) lut[(kind << 2) | full] = word(rgb(hues[kind]), kind === PICK.both ? 45 * full : 135 + 40 * full); // differences must stand out
       }
       colourCells(cells, nx, ny, lut, new Uint32Array(image.data.buffer));
       offContext.putImageData(image, 0, 0);
@@ -66,10 +68,10 @@ async function render({ model, el }) {
     const button = (text, title, what) => h('button', { type: 'button', title, 'data-do': what, onclick: () => model.send({ do: what }) }, text);
     parts.tools.append(button('Pin as A', 'Keep the current settings as A; B stays live', 'pin'), button('A = recording', 'Compare with the recording again', 'unpin'));
   }
-  parts.legend.append(key('both', 'selected by both'), key('before', 'only by A'), key('selected', 'only by B'));
+  parts.legend.append(key('both', 'selected by both', 'in the memory of A and of B'), key('before', 'only by A', 'in the memory of A alone'), key('selected', 'only by B', 'in the memory of B alone'),
+    h('span', { class: 'sfi-hint' }, 'zooms with the support map · click or arrow keys move the cursor'));
 
-  const kind = (k) => h('span', { class: 'sfi-kind', 'data-kind': k }, k);
-  const cell = (name, v, k) => h('td', {}, number(name, v), ' ', v === null ? null : kind(k));
+  const cell = (name, v, k) => h('td', {}, number(name, v), ' ', v === null ? null : badge(k));
   function fill() {
     a = side(model.get('a')); b = side(model.get('b'));
     const error = model.get('error');
@@ -78,14 +80,14 @@ async function render({ model, el }) {
       codes.replaceChildren(h('b', {}, 'A '), `${a.name}: ${a.code}`, h('br'), h('b', {}, 'B '), `${b.name}: ${b.code}`, h('br'), model.get('note'));
       table.replaceChildren(h('thead', {}, h('tr', {}, ...['', 'A', 'B', 'B − A'].map((t) => h('th', { scope: 'col' }, t)))),
         h('tbody', {}, ...model.get('metrics').map((m) => h('tr', { 'data-name': m.name }, h('th', { scope: 'row' }, m.title),
-          ...(m.name === 'overlap' ? [h('td', { colspan: '3' }, figure(m.b), ' ', kind(m.kind))]
-            : [cell(m.name, m.a, m.a_kind), cell(m.name, m.b, m.b_kind), h('td', {}, signed(m.name, m.a, m.b), ' ', m.a === null || m.b === null ? null : kind(m.kind))])))));
+          ...(m.name === 'overlap' ? [h('td', { colspan: '3' }, figure(m.b), ' ', badge(m.kind))]
+            : [cell(m.name, m.a, m.a_kind), cell(m.name, m.b, m.b_kind), h('td', {}, signed(m.name, m.a, m.b), ' ', m.a === null || m.b === null ? null : badge(m.kind))])))));
     }
     const t = model.get('tokens'), has = t && t.a;
     tokenLine.hidden = words.hidden = !has;
     if (has) {
       const text = t.first < 0 ? `the first ${count(t.differs.length)} tokens are the same` : `tokens part at ${count(t.first + 1)}; ${count(t.same)} of ${count(t.differs.length)} stand at the same place`;
-      tokenLine.replaceChildren('Tokens: ', text, ' ', kind(t.kind));
+      tokenLine.replaceChildren('Tokens: ', text, ' ', badge(t.kind));
       const run = (list, label) => h('div', { class: 'sfi-run', role: 'region', tabindex: '0', 'aria-label': label }, ...list.map((w, i) =>
         h('span', { class: i === t.first ? 'sfi-first' : i < t.differs.length && t.differs[i] ? 'sfi-changed' : 'sfi-same' }, w)));
       words.replaceChildren(run(t.a, 'Tokens of A'), run(t.b, 'Tokens of B'));
@@ -94,15 +96,16 @@ async function render({ model, el }) {
     view.redraw();
   }
   function say() {
-    if (!a) { parts.statement.textContent = ''; return; }
+    if (!a) { write(parts.statement, ''); return; }
     const cursor = hub.get('cursor');
-    if (cursor >= steps()) { parts.statement.textContent = `step ${cursor}: past the shorter run`; return; }
+    if (cursor >= steps()) { write(parts.statement, `step ${cursor}: past the shorter run`); return; }
     const [one, two] = sets(cursor), d = compareSets(one, two);
-    parts.statement.textContent = `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: ${count(d.both)} selected by both, ${count(d.onlyA)} only by A, ${count(d.onlyB)} only by B`;
+    write(parts.statement, `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: ${count(d.both)} selected by both, ${count(d.onlyA)} only by A, ${count(d.onlyB)} only by B`);
   }
+  const saying = painter(parts.section, say);
   model.on('change', fill);
-  events.on(['cursor', 'brush', 'span', 'layer', 'kv_head', 'among'], () => { say(); view.redraw(); });
+  events.on(['cursor', 'brush', 'span', 'layer', 'kv_head', 'among'], () => { saying.ask(); view.redraw(); });
   fill();
-  return () => { model.off('change', fill); events.stop(); look.stop(); view.stop(); };
+  return () => { model.off('change', fill); events.stop(); look.stop(); saying.stop(); view.stop(); };
 }
 export default { render };

@@ -43,9 +43,10 @@ async function render({ model, el }) {
     return frame(item, h('span', { class: 'sfi-slide' }, range, box));
   }
   function choice(item) {
-    const select = h('select', { id: id(item.name), 'data-field': item.name }, ...item.options.map((o) => h('option', { value: o }, o.replace('_', ' '))));
-    select.addEventListener('change', () => send({ [item.name]: select.value }));
-    rows[item.name] = (value) => { select.value = value; };
+    const words = (o) => (o === true ? 'on' : o === false ? 'off' : o.replace('_', ' '));
+    const select = h('select', { id: id(item.name), 'data-field': item.name }, ...item.options.map((o) => h('option', { value: String(o) }, words(o))));
+    select.addEventListener('change', () => send({ [item.name]: item.options.find((o) => String(o) === select.value) }));
+    rows[item.name] = (value) => { select.value = String(value); };
     return frame(item, select);
   }
   function lambda(item) {

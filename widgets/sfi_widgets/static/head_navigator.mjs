@@ -1,5 +1,6 @@
 // Layer × KV head: a cell a head, coloured by a metric; click to look at it.
 import { figure, mix, rgb, toggled, typed } from './core.mjs';
+import { badge } from './kinds.mjs';
 import { FONT, canvas, chosenName, h, headColour, headName, hubOf, listener, panel, theme, tooltip } from './ui.mjs';
 
 const STOPS = ['#440154', '#3b528b', '#21918c', '#5ec962', '#fde725'].map(rgb); // viridis: even in lightness, safe for the colour-blind
@@ -9,6 +10,18 @@ function viridis(t) {
   const x = Math.max(0, Math.min(1, t)) * (STOPS.length - 1), i = Math.min(STOPS.length - 2, Math.floor(x));
   return `rgb(${mix(STOPS[i], STOPS[i + 1], x - i)})`;
 }
+
+/** Grey stripes over a layer that has a window of its own. */
+function hatch(context, colour, x, y, w, height) {
+  context.save();
+  context.beginPath(); context.rect(x, y, w, height); context.clip();
+  context.strokeStyle = colour; context.globalAlpha = 0.55; context.beginPath();
+  for (let d = -height; d < w; d += 6) { context.moveTo(x + d, y + height); context.lineTo(x + d + height, y); }
+  context.stroke();
+  context.restore();
+}
+const asRecorded = (m, layer) => (m?.recorded ?? []).includes(layer);
+const kindOf = (m, layer) => (asRecorded(m, layer) ? 'recorded, not re-selected' : m.kind);
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'heads', 'Heads'), events = listener(hub);
@@ -23,7 +36,7 @@ async function render({ model, el }) {
   parts.body.append(box);
   const look = theme(el, () => view?.redraw());
   const tip = tooltip(box);
-  const view = canvas(box, height, 'Heads: layers from left to right, KV heads from top to bottom; arrow keys choose', draw);
+  const view = canvas(box, height, 'Heads: layers from left to right, KV heads from top to bottom; arrow keys choose, digits add a head to the mean or take it out, Escape is the mean of all', draw);
   const area = (w) => ({ left: 62, top: 6, width: w - 76, height: heads * cell });
   const span = (m) => {
     let low = Infinity, high = -Infinity;
@@ -40,11 +53,16 @@ async function render({ model, el }) {
       context.fillStyle = headColour(head);
       context.fillRect(a.left - 10, a.top + head * cell + 3, 6, cell - 6);
       for (let l = 0; l < layers; l++) {
-        const v = m ? m.values[l * heads + head] : NaN;
-        context.fillStyle = kinds[l] === 'full' && v === v ? viridis((v - low) / (high - low)) : colours.band;
-        context.fillRect(a.left + l * step + 0.5, a.top + head * cell + 0.5, Math.max(1, step - 1), cell - 1);
+        const v = m ? m.values[l * heads + head] : NaN, x = a.left + l * step, y = a.top + head * cell;
+        const filled = kinds[l] === 'full' && v === v, small = filled && asRecorded(m, l);
+        if (!filled || small) { context.fillStyle = colours.band; context.fillRect(x + 0.5, y + 0.5, Math.max(1, step - 1), cell - 1); }
+        if (!filled) continue;
+        const inset = small ? [Math.min(step, cell) * 0.24, cell * 0.24] : [0.5, 0.5];
+        context.fillStyle = viridis((v - low) / (high - low));
+        context.fillRect(x + inset[0], y + inset[1], Math.max(1, step - 2 * inset[0]), cell - 2 * inset[1]);
       }
     }
+    for (let l = 0; l < layers; l++) if (kinds[l] !== 'full') hatch(context, colours.faint, a.left + l * step + 0.5, a.top, Math.max(1, step - 1), heads * cell);
     const layer = hub.get('layer');
     context.strokeStyle = colours.cursor; context.lineWidth = 2;
     if (shownHeads().length === heads) context.strokeRect(a.left + layer * step, a.top, step, heads * cell);
@@ -83,12 +101,14 @@ async function render({ model, el }) {
     const at = locate(e), m = chosen();
     if (!at.inside) { tip.hide(); return; }
     const v = m?.values[at.layer * heads + at.head];
-    const what = kinds[at.layer] !== 'full' ? `${kinds[at.layer]} window: never made sparse` : v === v ? `${m.title} ${figure(v)} (${m.kind})` : 'not recorded';
-    tip.show(at.x, at.y, h('b', {}, `layer ${at.layer}, ${headName(at.head)}`), h('br'), what, h('br'), facts.qk_layers.includes(at.layer) ? 'queries and keys kept: other settings can be tried' : 'support only');
+    const what = kinds[at.layer] !== 'full' ? `${kinds[at.layer]} window: never made sparse` : v === v ? `${m.title} ${figure(v)} (${kindOf(m, at.layer)})` : facts.layers.includes(at.layer) ? `${m?.title ?? 'metric'}: none here` : 'not recorded';
+    tip.show(at.x, at.y, h('b', {}, `layer ${at.layer}, ${headName(at.head)}`), h('br'), what, h('br'), kinds[at.layer] !== 'full' ? '' : facts.qk_layers.includes(at.layer) ? 'queries and keys kept: other settings can be tried' : facts.layers.includes(at.layer) ? 'support only: other settings can\'t be tried' : '');
   });
   view.el.addEventListener('pointerleave', () => tip.hide());
   view.el.addEventListener('keydown', (e) => {
     const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[e.key];
+    if (/^\d$/.test(e.key) && Number(e.key) < heads) { e.preventDefault(); pick(hub.get('layer'), Number(e.key), true); return; }
+    if (e.key === 'Escape') { e.preventDefault(); show(hub.get('layer'), -1, []); return; }
     if (!move) return;
     e.preventDefault();
     const at = facts.layers.indexOf(hub.get('layer'));
@@ -96,11 +116,14 @@ async function render({ model, el }) {
     show(layer, Math.max(-1, Math.min(heads - 1, hub.get('kv_head') + move[1])), move[1] ? [] : hub.get('among') ?? []);
   });
   const low = h('span'), high = h('span');
-  parts.legend.append(low, h('i', { class: 'sfi-swatch sfi-viridis' }), high, h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch qk' }), 'layers with queries and keys'),
-    h('span', { class: 'sfi-hint' }, 'click a head to look at it, again for the mean of its layer; shift-click adds heads to a mean'));
+  const stripes = h('span', { class: 'sfi-key', title: 'sliding or chunked attention: the model reads a window there anyway, so it is never made sparse', hidden: kinds.every((k) => k === 'full') },
+    h('i', { class: 'sfi-swatch', style: { background: 'repeating-linear-gradient(135deg, var(--band) 0 3px, var(--faint) 3px 4px)' } }), 'layers with a window of their own');
+  const smaller = h('span', { class: 'sfi-key', title: 'layers without queries and keys can\'t be re-selected: what the run itself did there', hidden: true }, h('i', { class: 'sfi-swatch', style: { background: 'var(--selected)', border: '3px solid var(--band)' } }), 'recorded, not re-selected');
+  parts.legend.append(low, h('i', { class: 'sfi-swatch sfi-viridis' }), high, h('span', { class: 'sfi-key', title: 'other settings can be tried on these layers' }, h('i', { class: 'sfi-swatch qk' }), 'layers with queries and keys'), smaller, stripes,
+    h('span', { class: 'sfi-hint' }, 'click a head to look at it, again for the mean of its layer; shift-click, or a digit, adds heads to a mean'));
   const line = h('span', { class: 'sfi-hint', 'aria-live': 'polite' }), bar = h('progress', { max: '1', 'aria-label': 'Layers done' });
   parts.body.append(h('div', { class: 'sfi-summary' }, bar, line));
-  const select = h('select', { 'aria-label': 'Metric of the heads' });
+  const select = h('select', { 'aria-label': 'Metric of the heads', title: 'What the cells\' colours mean' });
   const options = () => select.replaceChildren(...metrics.map((m) => h('option', { value: m.name }, m.title)));
   options();
   select.addEventListener('change', () => { model.set('metric', select.value); model.save_changes(); });
@@ -113,12 +136,13 @@ async function render({ model, el }) {
     low.textContent = a === a ? figure(a) : ''; high.textContent = b === b ? figure(b) : '';
     select.title = m.meaning;
     const mine = shownHeads(), own = mine.reduce((x, i) => x + m.values[layer * heads + i], 0) / mine.length;
-    parts.statement.textContent = `${m.title}: ${m.meaning} · layer ${layer}, ${chosenName(hub)}: ${own === own ? `${figure(own)}${m.kind ? ` (${m.kind})` : ''}` : 'none'}`;
+    parts.statement.textContent = `${m.title}: ${m.meaning} · layer ${layer}, ${chosenName(hub)}: ${own === own ? `${figure(own)}${kindOf(m, layer) ? ` (${kindOf(m, layer)})` : ''}` : 'none'}`;
+    smaller.hidden = !(m.recorded ?? []).length;
   };
   const sum = () => {
     const busy = model.get('busy'), kind = model.get('summary_kind');
     bar.hidden = !busy; bar.value = model.get('progress');
-    line.replaceChildren(busy ? 'all layers under the current settings …' : model.get('summary'), ' ', kind && !busy ? h('span', { class: 'sfi-kind', 'data-kind': kind }, kind) : '');
+    line.replaceChildren(busy ? 'all layers under the current settings …' : model.get('summary'), ' ', kind && !busy ? badge(kind) : '');
   };
   model.on('change:metrics', () => { take(); options(); say(); view.redraw(); });
   model.on('change:metric', () => { say(); view.redraw(); });

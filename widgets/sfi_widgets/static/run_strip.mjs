@@ -1,11 +1,13 @@
 // The whole run: sentences as bands, slow steps as ticks with their reason, one metric as a line, the brush and the cursor.
 import { MARKS, count, figure, routeOf, ticks, typed } from './core.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { painter, write } from './frames.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, polyline, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'run', 'Run'), events = listener(hub);
   const facts = hub.get('facts'), run = data.run(hub), whole = [0, facts.steps], height = model.get('height');
-  const metrics = model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) }));
+  const take = () => model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) }));
+  let metrics = take();
   const kept = { name: 'kept', title: 'mass kept under the settings', live: true };
   const box = h('div', { class: 'sfi-canvas' });
   parts.body.append(box);
@@ -26,15 +28,9 @@ async function render({ model, el }) {
     if (low > 0 && low < 0.6 * high) low = 0;
     if (high === low) high = low + 1;
     const y = (v) => a.top + a.height - ((v - low) * (a.height - 3)) / (high - low);
-    context.strokeStyle = colours.recent; context.lineWidth = 1.4; context.beginPath();
-    let open = false;
-    for (let s = 0; s < facts.steps; s++) {
-      const v = values[s];
-      if (v !== v) { open = false; continue; }
-      if (open) context.lineTo(x(s + 0.5), y(v)); else context.moveTo(x(s + 0.5), y(v));
-      open = true;
-    }
-    context.stroke(); context.lineWidth = 1;
+    context.strokeStyle = colours.recent; context.lineWidth = 1.4;
+    polyline(context, Array.from(values, (_, s) => x(s + 0.5)), Array.from(values, y));
+    context.lineWidth = 1;
     context.font = `600 9px ${FONT.slice(5)}`; context.textAlign = 'center'; context.textBaseline = 'bottom';
     let labelled = -99;
     for (let s = 0; s < facts.steps; s++) {
@@ -73,6 +69,7 @@ async function render({ model, el }) {
   const select = h('select', { 'aria-label': 'Metric', title: 'What the line shows' }, ...[...metrics, kept].map((m) => h('option', { value: m.name }, m.title)));
   select.value = model.get('metric') || 'kept';
   select.addEventListener('change', () => { model.set('metric', select.value); model.save_changes(); });
+  model.on('change:metrics', () => { metrics = take(); say(); view.redraw(); }); // the overlap comes when it is asked for
   model.on('change:metric', () => { select.value = model.get('metric'); say(); view.redraw(); });
   parts.tools.append(h('label', {}, 'line ', select), h('button', { type: 'button', title: 'Show all steps (key 0)', onclick: () => choose(hub, { brush: whole }) }, 'whole run'));
   parts.legend.append(key('tick', 'slow step: 1 first, S sentence end, T T_max', 'also P period, R random, D drift, N nothing to select'), key('band', 'sentences, in turn'),
@@ -82,11 +79,14 @@ async function render({ model, el }) {
     let sum = 0, n = 0;
     for (let s = brush[0]; s < brush[1]; s++) if (values[s] === values[s]) { sum += values[s]; n++; }
     const kind = m.live ? (data.now(hub)?.kind ?? 'recording') : m.kind;
-    parts.statement.textContent = `${facts.model}: ${count(facts.prompt)} prompt tokens, ${count(facts.steps)} steps, ${count(facts.slow)} slow · steps ${brush[0]}-${brush[1] - 1}: mean ${m.title} ${n ? figure(sum / n) : 'none'} (${kind})`;
+    write(parts.statement, `${facts.model}: ${count(facts.prompt)} prompt tokens, ${count(facts.steps)} steps, ${count(facts.slow)} slow · steps ${brush[0]}-${brush[1] - 1}: mean ${m.title} ${n ? figure(sum / n) : 'none'} (${kind})`);
   };
-  events.on(['cursor', 'brush', 'now', 'mass'], () => { say(); view.redraw(); });
+  const saying = painter(parts.section, say);
+  events.on('cursor', () => view.redraw());
+  events.on('brush', () => { saying.ask(); view.redraw(); });
+  events.on(['now', 'mass'], () => { if (chosen().live) { saying.ask(); view.redraw(); } }); // other lines are the recording's
   say();
   view.redraw();
-  return () => { events.stop(); look.stop(); view.stop(); };
+  return () => { events.stop(); look.stop(); saying.stop(); view.stop(); };
 }
 export default { render };

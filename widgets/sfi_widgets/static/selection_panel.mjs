@@ -1,6 +1,7 @@
 // What the selector kept at each refresh, now beside the recording, with the mass kept and the keys read.
 import { PICK, cellsFor, chosen, colourCells, compareSets, count, refreshAt, rgb, routeOf, selectionCells, share, ticks, word } from './core.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headColour, hubOf, key, listener, liveK, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { painter, write } from './frames.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headColour, hubOf, key, listener, liveK, panel, polyline, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'selection', 'Selection'), events = listener(hub);
@@ -21,19 +22,11 @@ async function render({ model, el }) {
   };
 
   function line(context, values, place, x, brush, colour, dash, wide = 1.5) {
-    context.strokeStyle = colour; context.lineWidth = wide; context.setLineDash(dash);
-    context.beginPath();
-    let open = false;
-    const stride = Math.max(1, Math.floor((brush[1] - brush[0]) / 1500));
-    for (let s = brush[0]; s < brush[1]; s += stride) {
-      const v = values[s];
-      if (!(v >= 0)) { open = false; continue; }
-      const px = x(s + 0.5), py = place(v);
-      if (open) context.lineTo(px, py); else context.moveTo(px, py);
-      open = true;
-    }
-    context.stroke();
-    context.setLineDash([]); context.lineWidth = 1;
+    const stride = Math.max(1, Math.floor((brush[1] - brush[0]) / 1500)), xs = [], ys = [];
+    for (let s = brush[0]; s < brush[1]; s += stride) { xs.push(x(s + 0.5)); ys.push(values[s] >= 0 ? place(values[s]) : NaN); }
+    context.strokeStyle = colour; context.lineWidth = wide;
+    polyline(context, xs, ys, dash);
+    context.lineWidth = 1;
   }
 
   function chart(context, area, band, a, b, low, high, label, format, brush, count3) {
@@ -132,15 +125,20 @@ async function render({ model, el }) {
   const say = () => {
     const now = data.now(hub), recorded = data.recorded(hub), cursor = hub.get('cursor'), k = liveK(hub);
     view.el.dataset.k = k;
-    headKeys.replaceChildren(...(now?.byHead.length ? now.shownHeads.map((i) => h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch line', style: { borderTopColor: headColour(i) } }), `KV ${i}`)) : []));
-    if (!now) { parts.statement.textContent = 'as recorded: this layer keeps no queries and keys to re-select from'; return; }
+    const heads = now?.byHead.length ? now.shownHeads : [];
+    if (String(heads) !== headKeys.dataset.heads) {
+      headKeys.dataset.heads = heads;
+      headKeys.replaceChildren(...heads.map((i) => h('span', { class: 'sfi-key' }, h('i', { class: 'sfi-swatch line', style: { borderTopColor: headColour(i) } }), `KV ${i}`)));
+    }
+    if (!now) { write(parts.statement, 'as recorded: this layer keeps no queries and keys to re-select from'); return; }
     const a = chosen(now, refreshAt(now.steps, cursor), k), b = chosen(recorded, refreshAt(recorded.steps, cursor), recorded.k);
     const d = compareSets(a, b);
-    parts.statement.textContent = `at step ${cursor}: ${count(a.size)} selected, ${count(d.both)} as recorded, ${count(d.onlyA)} only now, ${count(d.onlyB)} only recorded · mean mass kept ${share(now.mean_kept, 2)} (recorded ${share(now.mean_kept_before, 2)}), ${count(now.mean_keys)} keys a step (recorded ${count(now.mean_keys_before)})`;
+    write(parts.statement, `at step ${cursor}: ${count(a.size)} selected, ${count(d.both)} as recorded, ${count(d.onlyA)} only now, ${count(d.onlyB)} only recorded · mean mass kept ${share(now.mean_kept, 2)} (recorded ${share(now.mean_kept_before, 2)}), ${count(now.mean_keys)} keys a step (recorded ${count(now.mean_keys_before)}) (${now.kind})`);
   };
-  events.on(['now', 'mass', 'recorded', 'k', 'k_live', 'cursor', 'brush', 'span'], () => { say(); view.redraw(); });
+  const saying = painter(parts.section, say);
+  events.on(['now', 'mass', 'recorded', 'k', 'k_live', 'cursor', 'brush', 'span'], () => { saying.ask(); view.redraw(); });
   say();
   view.redraw();
-  return () => { events.stop(); look.stop(); view.stop(); };
+  return () => { events.stop(); look.stop(); saying.stop(); view.stop(); };
 }
 export default { render };

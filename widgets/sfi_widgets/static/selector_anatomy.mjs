@@ -1,6 +1,7 @@
 // One refresh, stage by stage along the positions: evidence and prior, fused score, what NMS and exclusivity took, Top-K.
 import { columnBits, columnMax, count, figure, share, ticks, typed } from './core.mjs';
-import { FONT, axisX, axisY, canvas, choose, data, h, hubOf, key, listener, panel, theme, tooltip } from './ui.mjs';
+import { painter, write } from './frames.mjs';
+import { FONT, axisX, axisY, canvas, choose, data, h, hubOf, key, listener, panel, polyline, theme, tooltip } from './ui.mjs';
 
 const BY_SCORE = 1, BY_NMS = 2, SELECTED = 4;
 
@@ -36,14 +37,7 @@ async function render({ model, el }) {
     if (bars) {
       for (let x = 0; x < n; x++) if (cols[x] > low) context.fillRect(a.left + x, y(cols[x]), 1, top + a.each - y(cols[x]));
     } else {
-      context.beginPath();
-      let open = false;
-      for (let x = 0; x < n; x++) {
-        if (cols[x] !== cols[x]) { open = false; continue; }
-        if (open) context.lineTo(a.left + x + 0.5, y(cols[x])); else context.moveTo(a.left + x + 0.5, y(cols[x]));
-        open = true;
-      }
-      context.stroke();
+      polyline(context, Array.from(cols, (_, i) => a.left + i + 0.5), Array.from(cols, y));
     }
   }
   function frame(context, a, i, label, low, high, format) {
@@ -110,15 +104,16 @@ async function render({ model, el }) {
   const show = () => {
     decode();
     problem.textContent = model.get('error'); problem.hidden = !model.get('error'); box.hidden = !stage;
-    parts.statement.textContent = stage
-      ? `refresh of step ${stage.step}, layer ${hub.get('layer')}, KV head ${stage.head}: ${count(stage.k)} of ${count(stage.candidates)} · λ ${figure(stage.lam)} · soft-NMS moved ${stage.moved_by_nms}, exclusivity ${stage.moved_by_exclusivity} · coverage ${stage.coverage.map((c) => share(c, 0)).join(' → ')} · duplication over heads ${stage.duplication.map((d) => share(d, 0)).join(' → ')}`
-      : '';
+    write(parts.statement, stage
+      ? `refresh of step ${stage.step}, layer ${hub.get('layer')}, KV head ${stage.head}: ${count(stage.k)} of ${count(stage.candidates)} · λ ${figure(stage.lam)} · soft-NMS moved ${stage.moved_by_nms}, exclusivity ${stage.moved_by_exclusivity} · coverage ${stage.coverage.map((c) => share(c, 0)).join(' → ')} · duplication over heads ${stage.duplication.map((d) => share(d, 0)).join(' → ')} (${data.now(hub)?.kind ?? 'exact'})`
+      : '');
     view.redraw();
   };
-  model.on('change:stage', show);
-  model.on('change:error', show);
+  const showing = painter(parts.section, show); // a stage and its error come in two events: decoded once
+  model.on('change:stage', showing.ask);
+  model.on('change:error', showing.ask);
   events.on(['span', 'probe'], () => view.redraw());
   show();
-  return () => { events.stop(); look.stop(); view.stop(); };
+  return () => { model.off('change:stage', showing.ask); model.off('change:error', showing.ask); events.stop(); look.stop(); showing.stop(); view.stop(); };
 }
 export default { render };

@@ -1,5 +1,6 @@
 // Steps × positions of one layer and head: hue says why a position is read, strength how much attention it got.
 import { CLASS_NAMES, cellsFor, chosen, clampRange, classColours, classOf, colourCells, count, figure, refreshAt, routeOf, share, supportCells, ticks, weightOf, zoomRange } from './core.mjs';
+import { painter, write } from './frames.mjs';
 import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
@@ -155,13 +156,14 @@ async function render({ model, el }) {
 
   const say = () => {
     const support = data.support(hub), cursor = hub.get('cursor'), listed = support.offsets[cursor + 1] - support.offsets[cursor];
-    const text = `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: ${count(listed)} positions listed, ${share(1 - (support.rest[cursor] || 0))} of its attention`;
-    parts.statement.textContent = listed ? text : `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: the prompt, no support recorded`;
+    const text = `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: ${count(listed)} positions listed, ${share(1 - (support.rest[cursor] || 0))} of its attention (exact)`;
+    write(parts.statement, listed ? text : `layer ${hub.get('layer')}, ${chosenName(hub)} · step ${cursor}: the prompt, no support recorded`);
     view.el.dataset.k = liveK(hub);
   };
-  events.on(['support', 'now', 'mass', 'recorded', 'k', 'k_live', 'cursor', 'brush', 'span', 'probe'], () => { say(); view.redraw(); });
+  const saying = painter(parts.section, say);
+  events.on(['support', 'now', 'mass', 'recorded', 'k', 'k_live', 'cursor', 'brush', 'span', 'probe'], () => { saying.ask(); view.redraw(); });
   say();
   view.redraw();
-  return () => { events.stop(); look.stop(); view.stop(); };
+  return () => { events.stop(); look.stop(); saying.stop(); view.stop(); };
 }
 export default { render };

@@ -1,5 +1,6 @@
 // What the panels share in the browser: elements, the hub, themes, canvases, tooltips.
 import { typed, rowsOf, count } from './core.mjs';
+import { painter } from './frames.mjs';
 
 /** An element: h('button', {class: 'x', onclick: f}, 'text', child). */
 export function h(tag, attributes = {}, ...children) {
@@ -162,10 +163,9 @@ export function canvas(box, height, label, draw) {
   const el = h('canvas', { tabindex: '0', role: 'img', 'aria-label': label, style: { height: `${height}px` } });
   box.append(el);
   const context = el.getContext('2d');
-  let asked = 0;
+  let width = 0; // kept: reading it after the page has changed costs a layout
   const paint = () => {
-    asked = 0;
-    const width = box.clientWidth;
+    width ||= box.clientWidth;
     if (width < 20) return;
     const ratio = window.devicePixelRatio || 1;
     const w = Math.round(width * ratio), hh = Math.round(height * ratio);
@@ -177,10 +177,10 @@ export function canvas(box, height, label, draw) {
     el.dataset.frame = String(Number(el.dataset.frame ?? 0) + 1);
     el.dataset.ms = (performance.now() - start).toFixed(1);
   };
-  const redraw = () => { if (!asked) asked = requestAnimationFrame(paint); };
-  const sizes = new ResizeObserver(redraw);
+  const job = painter(box, paint);
+  const sizes = new ResizeObserver((changes) => { width = changes.at(-1).contentRect.width; job.ask(); });
   sizes.observe(box);
-  return { el, context, redraw, stop() { sizes.disconnect(); cancelAnimationFrame(asked); } };
+  return { el, context, redraw: job.ask, stop() { sizes.disconnect(); job.stop(); } };
 }
 
 /** A tooltip inside a panel: show(x, y, node) in the box's coordinates, hide(). */
@@ -234,6 +234,35 @@ export function axisY(context, colours, values, place, x, label, format = count,
     context.textAlign = 'center'; context.fillStyle = colours.text; context.fillText(label, 0, 0);
     context.restore();
   }
+}
+
+const PIECE = 32; // points of a line stroked together
+
+/**
+ * A line through (xs[i], ys[i]), broken where y is NaN. Stroked in pieces: a long jagged line as one path takes Chromium's
+ * software raster several times as long, since its edges all cross.
+ */
+export function polyline(context, xs, ys, dash = []) {
+  const period = dash.reduce((sum, d) => sum + d, 0);
+  let points = 0, length = 0;
+  context.setLineDash(dash);
+  for (let i = 0; i < xs.length; i++) {
+    if (ys[i] !== ys[i]) {
+      if (points > 1) context.stroke();
+      points = 0;
+      continue;
+    }
+    if (!points) { length = 0; context.lineDashOffset = 0; context.beginPath(); context.moveTo(xs[i], ys[i]); points = 1; continue; }
+    context.lineTo(xs[i], ys[i]);
+    length += Math.hypot(xs[i] - xs[i - 1], ys[i] - ys[i - 1]);
+    if (++points > PIECE) {
+      context.stroke(); context.beginPath(); context.moveTo(xs[i], ys[i]);
+      context.lineDashOffset = period ? length % period : 0; // the pattern goes on
+      points = 1;
+    }
+  }
+  if (points > 1) context.stroke();
+  context.setLineDash([]); context.lineDashOffset = 0;
 }
 
 /** Alternating sentence bands along the steps. */
