@@ -267,8 +267,13 @@ class LayerReplay:
     # against the recording -----------------------------------------------------------------------------------------
 
     def _is_exact(self, s: Settings, plan: Schedule) -> bool:
-        """The same layers refresh at the same steps, and every evidence row that these settings ask for was recorded."""
+        """The same layers refresh at the same steps, and every evidence row that these settings ask for was recorded.
+
+        A trajectory that another method made, or that rectification would change, can only stand in for the real one.
+        """
         then = self.trace.settings
+        if not self.trace.slow_fast or s.rectify != then.rectify:
+            return False
         wider = s.prefill_window > then.prefill_window and bool(plan.plans) and plan.plans[0].refresh
         same = self.recording.refreshed == [p.refresh for p in plan.plans]
         return same and s.layer_groups == then.layer_groups and not wider

@@ -60,6 +60,9 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         help="runs decoded in lock step; halved when memory runs out (default: %(default)s)",
     )
     parser.add_argument("-o", "--out", required=True, metavar="DIR", help="folder of the results")
+    parser.add_argument(
+        "--report-only", action="store_true", help="make the tables of everything finished in DIR; nothing is decoded"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     add_model(parser)
     add_settings(parser)
@@ -67,6 +70,10 @@ def add(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.report_only:
+        from sfi_lab.evaluate import republish
+
+        return _print(republish(arguments.out), arguments.json)
     settings = settings_from(arguments)
     budgets = _numbers("--budget", arguments.budget)
     contexts = _numbers("--context", arguments.context)
@@ -95,7 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
         batch=arguments.batch, data=data, templates=templates,
         progress=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    print(json.dumps(found, ensure_ascii=False) if arguments.json else f"{found['out']}/report.md")
+    return _print(found, arguments.json)
+
+
+def _print(found: dict, as_json: bool) -> int:
+    print(json.dumps(found, ensure_ascii=False) if as_json else f"{found['out']}/report.md")
     return 0
 
 

@@ -10,6 +10,7 @@ import transformers
 from transformers import GenerationConfig
 
 import sfi_lab
+from sfi_lab.decoder.rule_state import RuleState
 from sfi_lab.methods import parameters
 from sfi_lab.sentences import SentenceEvent, TokenTable
 from sfi_lab.settings import Settings
@@ -46,7 +47,12 @@ def meta(session: Session, prompt_tokens: int, seed: int, config: GenerationConf
     lab, spec, method = session.lab, session.lab.spec, session.method
     return {
         "settings": session.settings.to_dict(),
-        "method": {"label": method.label, "name": method.name, **parameters(method)},
+        "method": {
+            "label": method.label,
+            "name": method.name,
+            "slow_fast": not isinstance(session.state, RuleState),
+            **parameters(method),
+        },
         "prompt_tokens": prompt_tokens,
         "seed": seed,
         "generation": config.to_diff_dict(),

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sfi_lab.errors import SfiError
 from sfi_lab.evaluate.arms import Arm, make_arms
 from sfi_lab.evaluate.memory import Batcher
-from sfi_lab.evaluate.report import sections
+from sfi_lab.evaluate.publish import note_run, publish
 from sfi_lab.evaluate.sample import Sample, evaluate_tasks, read_task
-from sfi_lab.evaluate.summary import summarise
 from sfi_lab.methods import Method
 from sfi_lab.settings import Settings
 from sfi_lab.studies.machine import machine
 from sfi_lab.studies.material import counter
-from sfi_lab.studies.report import document
+from sfi_lab.studies.report import command_line
 from sfi_lab.studies.store import Store
 from sfi_lab.tasks import Task, parse_tasks
 
@@ -63,7 +62,7 @@ def evaluate(
         progress: told a line a task.
 
     A call that was cut short goes on where it stopped: give the same arguments. Several processes may share a folder with
-    different tasks; the last call, with all of them, writes the tables.
+    different tasks; `republish` then makes the tables of all that is there.
 
     Returns the summary as plain values. Raises SfiError for what can't be run, before anything is decoded.
     """
@@ -83,28 +82,16 @@ def evaluate(
     todo = [task for task in found if not store.done(task.name)]
     if len(todo) < len(found):
         say(f"{len(found) - len(todo)} of {len(found)} tasks are done already")
+    if todo:
+        note_run(store.root, machine(lab.device), command or command_line())
     batcher = Batcher(lab, batch, say)
     for done, seconds in _work(lab, todo, arms, batcher, store):
         left = seconds / done * (len(todo) - done)
         say(
             f"{done} of {len(todo)} tasks, {todo[done - 1].name}, {_minutes(seconds)} so far, about {_minutes(left)} left"
         )
-    frame = store.frame("rows", [task.name for task in found]).drop("prompt")
-    summary = summarise(frame)
-    facts = machine(lab.device)
-    head = _setting(lab, arms, found)
-    report = document(
-        "Methods compared at equal budgets", [("Setting", head), *sections(frame, summary)], facts, command
-    )
-    store.publish({"samples": frame, "summary": summary}, report)
-    return {
-        "out": str(store.root),
-        "tasks": len(found),
-        "arms": len(arms),
-        "seconds": round(time.perf_counter() - began, 1),
-        "machine": facts,
-        "summary": summary.to_dicts(),
-    }
+    found_by = publish(store, [task.name for task in found])
+    return found_by | {"seconds": round(time.perf_counter() - began, 1)}
 
 
 def _work(
@@ -151,19 +138,6 @@ def _config(lab: Lab, arms: Sequence[Arm], max_new_tokens: int | None) -> dict[s
         "settings": [arm.settings.to_dict() for arm in arms],
         "max_new_tokens": max_new_tokens,
     }
-
-
-def _setting(lab: Lab, arms: Sequence[Arm], tasks: Sequence[Task]) -> str:
-    lengths = sorted({task.length for task in tasks if task.length})
-    budgets = sorted({arm.budget for arm in arms if arm.budget})
-    recents = ", ".join(f"{arm.settings.recent} of {arm.budget}" for arm in {a.budget: a for a in arms[1:]}.values())
-    return (
-        f"Model {lab.name} ({str(lab.dtype).removeprefix('torch.')}), {len(tasks)} tasks"
-        + (f" at {', '.join(map(str, lengths))} tokens" if lengths else "")
-        + f", budgets {', '.join(map(str, budgets))} positions per layer and KV head ({arms[-1].settings.sink} sink, recent "
-        f"{recents}), greedy. Every prompt is read with dense attention; a method decides what the decode steps read. "
-        f"Settings beside recent and K: `{arms[-1].settings.to_code()}` at the largest budget."
-    )
 
 
 def _minutes(seconds: float) -> str:

@@ -11,7 +11,7 @@ from sfi_lab.studies.report import table, with_interval
 _HOW = (
     "Score: share of right answers, 0 to 1. Difference: score less dense's on the same prompts; intervals are 95 % paired "
     "bootstraps over prompts, and where they hold 0, or a sign-flip test gives p > 0.05, the word is 'no difference found', "
-    "which is not 'equal'. Keys read: attended to, as a share of those cached, slow steps included; scored: looked at only "
+    "which is not 'equal' (with fewer than six prompts: 'too few prompts'). Keys read: attended to, as a share of those cached, slow steps included; scored: looked at only "
     "to choose. Kept: bytes held, as a share of dense's. KL: nats a step to the dense model along its own tokens. No correction for "
     "comparing many methods was made."
 )

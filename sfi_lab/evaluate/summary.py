@@ -12,6 +12,7 @@ from sfi_lab.analysis.statistics import bootstrap_mean, paired_difference
 
 ALL = "all"  # the group of every kind that is scored by answers
 _LEVEL = 0.05
+_FEWEST = 6  # with five pairs or fewer no sign-flip test can give p ≤ 0.05
 SUMMARY = {
     "group": pl.String, "length": pl.Int32, "method": pl.String, "budget": pl.Int32, "n": pl.Int32,
     "score": pl.Float64, "score_low": pl.Float64, "score_high": pl.Float64,
@@ -30,7 +31,7 @@ def summarise(samples: pl.DataFrame) -> pl.DataFrame:
     group: "all" (kinds scored by answers, every kind weighing the same where all have equally many prompts), or one kind;
     length 0: all lengths. Intervals are 95 % percentile bootstraps over prompts; `difference` is the score less dense's on
     the same prompts, `to_sfi` less SFI's at the same budget, p of a sign-flip test. verdict: "no difference found" unless
-    the interval leaves out 0 and p ≤ 0.05. log_perplexity_difference: mean over prompts of log(perplexity / dense's).
+    the interval leaves out 0 and p ≤ 0.05; "too few prompts" with fewer than six. log_perplexity_difference: mean over prompts of log(perplexity / dense's).
     """
     rows = [
         _row(name, length, method, budget, part, dense, sfi)
@@ -40,8 +41,10 @@ def summarise(samples: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SUMMARY)
 
 
-def verdict(value: float, low: float, high: float, p: float) -> str:
-    """What an interval of a paired difference says, in words."""
+def verdict(value: float, low: float, high: float, p: float, n: int) -> str:
+    """What an interval of a paired difference over n prompts says, in words."""
+    if n < _FEWEST:
+        return "too few prompts"
     if not np.isfinite(low) or low <= 0 <= high or not p <= _LEVEL:
         return "no difference found"
     return "better" if value > 0 else "worse"
@@ -88,7 +91,7 @@ def _row(
         to_dense = paired_difference(values, dense["score"].to_numpy().astype(float))
         row |= _estimate("difference", to_dense) | {"p": _finite(to_dense.p)}
         if row["difference"] is not None:
-            row["verdict"] = verdict(to_dense.value, to_dense.low, to_dense.high, to_dense.p)
+            row["verdict"] = verdict(to_dense.value, to_dense.low, to_dense.high, to_dense.p, to_dense.n)
         ratio = np.log(part["perplexity"].to_numpy().astype(float)) - np.log(
             dense["perplexity"].to_numpy().astype(float)
         )
@@ -101,7 +104,7 @@ def _row(
         to_sfi = paired_difference(values, sfi["score"].to_numpy().astype(float))
         row |= _estimate("to_sfi", to_sfi)
         if row["to_sfi"] is not None:
-            row["to_sfi_verdict"] = verdict(to_sfi.value, to_sfi.low, to_sfi.high, to_sfi.p)
+            row["to_sfi_verdict"] = verdict(to_sfi.value, to_sfi.low, to_sfi.high, to_sfi.p, to_sfi.n)
     row |= _estimate("kl", bootstrap_mean(part["kl"].to_numpy().astype(float)))
     for name in ("read_share", "scored_share", "keys_read", "top1", "repeated_4", "equal_share"):
         row[name] = part[name].mean()

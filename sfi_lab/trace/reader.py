@@ -102,6 +102,16 @@ class Trace:
         return Settings.from_dict(self.meta["settings"])
 
     @property
+    def method(self) -> str:
+        """How the run was decoded, with parameters, e.g. "sfi" or "snapkv:window=16"; older traces are SFI's."""
+        return self.meta.get("method", {}).get("label", "sfi")
+
+    @property
+    def slow_fast(self) -> bool:
+        """Whether slow steps and the selector made the run (dense decoding is the case that selects nothing), no other method's rule."""
+        return self.meta.get("method", {}).get("slow_fast", True)
+
+    @property
     def layers(self) -> list[int]:
         """Layers with recorded support."""
         return list(self.meta["support_layers"])

@@ -10,7 +10,7 @@ from sfi_lab import Settings, SfiError
 from sfi_lab.cli import main
 from sfi_lab.decoder.batch import generate_together
 from sfi_lab.decoder.read_prompt import ReadPrompt
-from sfi_lab.evaluate import ROWS, SUMMARY, evaluate
+from sfi_lab.evaluate import ROWS, SUMMARY, evaluate, republish
 from sfi_lab.evaluate.arms import make_arms
 from sfi_lab.evaluate.memory import Batcher
 from sfi_lab.evaluate.sample import dense_logprobs
@@ -50,7 +50,7 @@ def test_every_task_is_seen_by_every_arm_and_dense_once(lab, tmp_path):
     )
     assert dict(pl.read_parquet(tmp_path / "summary.parquet").schema) == SUMMARY
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "no difference found" in report and "streaming" in report
+    assert "too few prompts" in report and "streaming" in report
 
 
 def test_rows_are_what_the_decoder_gives_alone(lab, tmp_path):
@@ -94,6 +94,20 @@ def test_a_killed_run_goes_on_and_nothing_is_decoded_twice(lab, tmp_path, monkey
     run(lab, tmp_path, samples=3, batch=1)
     with pytest.raises(SfiError, match="another arms"):
         run(lab, tmp_path, budgets=(24,))
+
+
+def test_a_folder_filled_by_several_calls_is_published_without_a_model(lab, tmp_path, capsys):
+    run(lab, tmp_path, command="first")
+    run(lab, tmp_path, tasks="multi_key", command="second")
+    assert samples(tmp_path)["kind"].unique().to_list() == ["multi_key"]
+    found = republish(tmp_path)
+    assert found["tasks"] == 4 and set(samples(tmp_path)["kind"]) == {"single_needle", "multi_key"}
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "    first\n    second\n" in report and found["machines"][0]["device"] in report
+    assert main(["evaluate", "-o", str(tmp_path), "--report-only"]) == 0
+    assert capsys.readouterr().out.strip() == f"{tmp_path}/report.md"
+    assert main(["evaluate", "-o", str(tmp_path / "none"), "--report-only"]) == 2
+    assert "holds no evaluation" in capsys.readouterr().err
 
 
 def test_progress_estimates_the_time_left(lab, tmp_path):

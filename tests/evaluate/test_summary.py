@@ -82,4 +82,5 @@ def test_perplexity_is_compared_as_a_log_ratio():
      ((0.1, 0.02, 0.2, 0.2), "no difference found"), ((0.1, float("nan"), float("nan"), float("nan")), "no difference found")],
 )  # fmt: skip
 def test_words(numbers, word):
-    assert verdict(*numbers) == word
+    assert verdict(*numbers, n=20) == word
+    assert verdict(*numbers, n=5) == "too few prompts"
