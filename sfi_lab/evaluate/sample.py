@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import torch
 from torch import Tensor
+from transformers import GenerationConfig
 
 from sfi_lab.compat import call_model
 from sfi_lab.decoder.batch import Job
@@ -135,7 +136,13 @@ class Sample:
 
     def _options(self, watch: Any, force: Sequence[int]) -> dict[str, Any]:
         stop = self.task.stop if not self.given and self.task.scoring == "answers" else ()
-        return {"watch": watch, "force": tuple(force), "stop": stop, "do_sample": False}
+        # plain greedy, whatever the model's own generation config says: the likeliest token, nothing penalised
+        return {
+            "watch": watch,
+            "force": tuple(force),
+            "stop": stop,
+            "generation_config": GenerationConfig(do_sample=False),
+        }
 
     def _row(self, arm: Arm, result: Result, dense: Result, divergence: dict[str, Any]) -> dict[str, Any]:
         task, decoded = self.task, result.steps[1:]

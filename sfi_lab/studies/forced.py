@@ -21,6 +21,7 @@ from sfi_lab.attention.decode import attention_logits, attention_weights
 from sfi_lab.attention.prefill import masked_attention
 from sfi_lab.compat import attention_function, call_model
 from sfi_lab.decoder.cache import SequenceCache
+from sfi_lab.decoder.prompt_facts import PromptFacts
 from sfi_lab.errors import SfiError
 from sfi_lab.memory import recent_start
 from sfi_lab.selector import select
@@ -155,24 +156,6 @@ def plan_steps(prefix: Prefix, tokens: Sequence[int], settings: Settings) -> lis
     return plans
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A prompt read to its end: cache, logits [V] of its last position, its last queries by layer [H_q, w, D]."""
-
-    cache: SequenceCache
-    logits: Tensor
-    window: dict[int, Tensor]
-
-
-def _read(prefix: Prefix) -> _Read:
-    """Reads a prompt's last positions, once for all passes over it."""
-    if prefix.read is None:
-        cache, function = prefix.cache.copy(), _Attention(prefix.lab, 0, None, {})
-        logits = _forward(prefix.lab, function, cache, prefix.rest, 1)[0]
-        prefix.read = _Read(cache, logits, function.queries)
-    return prefix.read
-
-
 def _forward(lab: Lab, function: _Attention, cache: SequenceCache, ids: Sequence[int], keep: int) -> Tensor:
     """Logits float32 [keep, V] of the last positions; the cache takes the new ones in."""
     first = cache.length()
@@ -188,9 +171,10 @@ def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) 
         raise SfiError(
             "a teacher-forced pass needs two tokens at least: one that the prompt predicts, one that a step does"
         )
-    prompt = _read(prefix)
-    function = _Attention(lab, n, reading, prompt.window)
-    logits = torch.cat([prompt.logits[None], _forward(lab, function, prompt.cache.copy(), tokens[:-1], n)])
+    read = prefix.read
+    function = _Attention(lab, n, reading, read.facts)
+    first = read.logits.float().cpu()[None]
+    logits = torch.cat([first, _forward(lab, function, read.cache.copy(), tokens[:-1], n)])
     lengths = np.arange(len(prefix.ids) + 1, len(prefix.ids) + n + 1)
     if not function.kept:
         whole = np.ones((n, 1), np.float32)
@@ -201,10 +185,9 @@ def forced_pass(prefix: Prefix, tokens: Sequence[int], reading: Reading | None) 
 class _Attention:
     """The attention function of one pass: dense and causal without a reading rule, else each step's row by the rule."""
 
-    def __init__(self, lab: Lab, n: int, reading: Reading | None, window: dict[int, Tensor]) -> None:
+    def __init__(self, lab: Lab, n: int, reading: Reading | None, prompt: PromptFacts) -> None:
         self.model, self.kinds, self.n = lab.spec.architecture, lab.spec.layer_kinds, n
-        self.reading, self.window = reading, window
-        self.queries: dict[int, Tensor] = {}
+        self.reading, self.prompt = reading, prompt
         self.kept: list[np.ndarray] = []
         self.keys_read: list[np.ndarray] = []
 
@@ -215,7 +198,6 @@ class _Attention:
         arguments = read_arguments(self.model, query.shape[-1], scaling, extra)
         q, k, v, layer = query[0], key[0], value[0], module.layer_idx
         if self.reading is None or self.kinds[layer] != "full":  # layers with a window of their own never become sparse
-            self.queries[layer] = q
             mask = None if attention_mask is None else attention_mask[0, 0, :, : k.shape[1]]
             out = masked_attention(q, k, v, mask, arguments.scaling, arguments.softcap, arguments.sink_logits)
         else:
@@ -230,7 +212,7 @@ class _Attention:
             flat = attention_logits(rows.reshape(kv_heads, -1, rows.shape[-1]), k, a.scaling, a.softcap)
             return flat.view(kv_heads, group, -1, total)
 
-        logits, window = logits_of(q), self.window.get(layer)
+        logits, window = logits_of(q), self.prompt.queries(layer, self.prompt.rows)
         lengths = list(range(total - n + 1, total + 1))
         causal = torch.arange(total)[None] < torch.tensor(lengths)[:, None]
         sinks = None if a.sink_logits is None else a.sink_logits.view(kv_heads, group, 1).expand(-1, -1, n)

@@ -116,6 +116,13 @@ def test_progress_estimates_the_time_left(lab, tmp_path):
     assert lines and "so far, about" in lines[-1] and lines[-1].startswith("2 of 2")
 
 
+def test_greedy_is_plain_whatever_the_model_prefers(lab, tmp_path, monkeypatch):
+    run(lab, tmp_path / "a")
+    monkeypatch.setattr(lab.model.generation_config, "repetition_penalty", 5.0)
+    run(lab, tmp_path / "b")
+    assert samples(tmp_path / "a")["text"].equals(samples(tmp_path / "b")["text"])
+
+
 def test_size_of_the_batch_changes_nothing(lab, tmp_path):
     run(lab, tmp_path / "a", batch=1)
     run(lab, tmp_path / "b", batch=64)

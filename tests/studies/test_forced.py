@@ -87,8 +87,8 @@ def test_a_prefix_changes_nothing(tiny_lab, prose):
     whole = tiny_lab.generate(ids, BASE, 25, ignore_eos=True, progress=False)
     for _ in range(2):  # the second run starts from the same cache: the first must not have changed it
         assert prefix.free(BASE, 25).token_ids == whole.token_ids
-    with pytest.raises(SfiError, match="prefill_window = 17 is longer than the 16"):
-        prefix.session(BASE.with_(prefill_window=17))
+    with pytest.raises(SfiError, match="needs more of the prompt than was kept"):
+        prefix.free(BASE.with_(prefill_window=18), 2)
 
 
 def test_forced_tokens_are_what_was_fed(tiny_lab, prose):
