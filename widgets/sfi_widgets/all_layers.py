@@ -9,6 +9,8 @@ from sfi_lab import Settings, Trace
 from sfi_lab.analysis import WhatIf, whatif
 from sfi_lab.errors import SfiError
 
+from .background import background
+
 _KEPT_BYTES = 1 << 29  # attention weights of layers that may stay in memory between runs
 _PAUSE = 0.6  # seconds without a change before a run begins: a slider in motion has the processor to itself
 
@@ -49,8 +51,7 @@ class AllLayers:
             self._started()
             if not self._pausing:  # a drag asks dozens of times: starting a thread each time would slow it down
                 self._pausing = True
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
+                self._thread = background(self._work, end=self._give_up)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the newest request; True if it has ended."""
@@ -59,6 +60,12 @@ class AllLayers:
             return True
         thread.join(timeout)
         return not thread.is_alive()
+
+    def _give_up(self) -> None:
+        """Nobody wants the newest request any more."""
+        with self._lock:
+            self._number += 1
+            self._overtaken.set()
 
     def hand_over(self, to: AllLayers) -> None:
         """Gives the layers kept between runs to another one on the same recording; this one keeps none until it runs again."""

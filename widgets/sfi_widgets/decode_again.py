@@ -11,6 +11,7 @@ import traitlets as T
 from sfi_lab.errors import SfiError
 from sfi_lab.trace.request import default_trace
 
+from .background import background
 from .panel import Panel, module
 from .session import Session
 
@@ -61,10 +62,10 @@ class DecodeAgain(Panel):
         with self.hold_sync():
             self.running, self.error, self.summary = True, "", ""
             self.words, self.ids, self.status, self.trace_path = [], [], "reading the prompt", ""
-        self._thread = threading.Thread(
-            target=self._run, args=(self.state.settings, self.tokens, self.method, self._recording()), daemon=True
+        recording = self._recording()
+        self._thread = background(
+            self._run, self.state.settings, self.tokens, self.method, recording, end=self._stop.set
         )
-        self._thread.start()
 
     def stop(self) -> None:
         """Ends the run after the token in work; what was made stays."""

@@ -11,6 +11,7 @@ from sfi_lab import Trace
 from sfi_lab.analysis import curve, measure, stability
 from sfi_lab.errors import SfiError
 
+from .background import background
 from .deep_twins import stability_figure
 from .panel import Panel, module
 from .session import Session
@@ -70,8 +71,7 @@ class StabilityPanel(Panel):
                 "source": measured.source,
             }
             self.busy = True
-        self._thread = threading.Thread(target=self._intervals, args=(measured, self._asked), daemon=True)
-        self._thread.start()
+        self._thread = background(self._intervals, measured, self._asked)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the intervals; True if they are there."""
