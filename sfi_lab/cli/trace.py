@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _readable(name: str, value: object) -> str:
-    if name == "bytes":
+    if name in ("bytes", "bytes_kept") and value is not None:
         return f"{value / 1e6:.1f} MB"
     if name == "keys_read_share" and value is not None:
         return f"{value:.1%}"

@@ -186,6 +186,7 @@ class Trace:
             "record": self.meta["record"],
             "finished": self.meta["finished"],
             "stop_reason": self.meta["stop_reason"],
+            "method": self.method,
             "settings": self.settings.to_code(),
             "prompt_tokens": self.meta["prompt_tokens"],
             "new_tokens": self.steps.height,
@@ -193,6 +194,7 @@ class Trace:
             "fast_steps": int((decoded["route"] == "fast").sum()),
             "reasons": dict(reasons.iter_rows()),
             "keys_read_share": round(read / available, 4) if available else None,
+            "bytes_kept": self.steps["bytes_kept"].max(),
             "support_layers": self.layers,
             "qk_layers": self.qk_layers,
             "bytes": sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
@@ -200,8 +202,9 @@ class Trace:
 
     def __repr__(self) -> str:
         facts = self.info()
+        method = "" if self.method == "sfi" else f"{self.method}, "
         return (
-            f"Trace({facts['model']}, {facts['settings']}, prompt {facts['prompt_tokens']}, {facts['new_tokens']} new, "
+            f"Trace({facts['model']}, {method}{facts['settings']}, prompt {facts['prompt_tokens']}, {facts['new_tokens']} new, "
             f"{facts['slow_steps']} slow, {facts['record']})"
         )
 

@@ -40,7 +40,22 @@ def test_a_recorded_rerun_opens_in_the_same_panels(recorded, tiny_lab, method):
     for part in bench.panels():
         assert repr(part)
     assert bench.map.to_figure().axes
+    assert method in bench.session.hub.facts["model"] and method in repr(again)
+    names = [m["name"] for m in bench.run.metrics]
+    assert "bytes_kept" in names and ("keys_scored" in names) == method.startswith("quest")
+    assert bench.session.now.kind == ("exact" if method == "dense" else "proxy")
     assert Compare(recorded, again).to_figure().axes
+
+
+def test_rectified_runs_are_recorded_without_the_keys_that_change(recorded, tiny_lab):
+    panel = Workbench(recorded, lab=tiny_lab).decode
+    panel.method, panel.record, panel.tokens = "sfi_rectified", True, 8
+    panel.start()
+    assert panel.wait(30)
+    assert not panel.error, panel.error
+    again = Trace.open(panel.trace_path)
+    assert again.meta["record"] == "audit" and again.qk_layers == []
+    assert "MB kept" in panel.summary
 
 
 def test_a_budget_that_does_not_fit_is_a_sentence_in_the_panel(recorded, tiny_lab):

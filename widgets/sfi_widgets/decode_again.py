@@ -62,9 +62,8 @@ class DecodeAgain(Panel):
         with self.hold_sync():
             self.running, self.error, self.summary = True, "", ""
             self.words, self.ids, self.status, self.trace_path = [], [], "reading the prompt", ""
-        recording = self._recording()
         self._thread = background(
-            self._run, self.state.settings, self.tokens, self.method, recording, end=self._stop.set
+            self._run, self.state.settings, self.tokens, self.method, self.record, end=self._stop.set
         )
 
     def stop(self) -> None:
@@ -82,16 +81,23 @@ class DecodeAgain(Panel):
 
     # the run -------------------------------------------------------------------------------------------------------
 
-    def _recording(self) -> dict[str, Any]:
-        """What `stream` is asked to record: as much as the shown trace holds, into a folder of its own."""
-        if not self.record:
-            return {}
+    def _recording(self, settings: Any, method: Any) -> dict[str, Any]:
+        """What `stream` is asked to record: as much as the shown trace holds and the method allows, into a folder of its own."""
         meta = self.session.trace.meta
-        layers = {"record_layers": meta["support_layers"], "qk_layers": meta["qk_layers"] or None}
-        return {"record": meta["record"], "trace": default_trace(meta["model"]["name"]), **layers}
+        level, layers = (
+            meta["record"],
+            {"record_layers": meta["support_layers"], "qk_layers": meta["qk_layers"] or None},
+        )
+        if method.settings(settings).rectify:  # makes keys and values anew, which a recording of them can't follow
+            level, layers["qk_layers"] = level.removesuffix("+qk"), None
+        return {"record": level, "trace": default_trace(meta["model"]["name"]), **layers}
 
-    def _run(self, settings: Any, tokens: int, method: str, recording: dict[str, Any]) -> None:
+    def _run(self, settings: Any, tokens: int, name: str, record: bool) -> None:
+        from sfi_lab.methods import parse_method  # brings torch along
+
         try:
+            method = parse_method(name)
+            recording = self._recording(settings, method) if record else {}
             lab = self._lab()
             prompt = self.session.trace.tokens.filter(self.session.trace.tokens["role"] == "prompt")[
                 "token_id"
@@ -151,9 +157,10 @@ class DecodeAgain(Panel):
         slow = sum(step.route == "slow" for step in decoded)
         read, available = sum(s.keys_read for s in decoded), sum(s.keys_available for s in decoded)
         share = f", {100 * read / available:.1f} % of keys read" if available else ""
+        kept = f", {self.steps[-1].bytes_kept / 1e6:.1f} MB kept" if self.steps and self.steps[-1].bytes_kept else ""
         with self.hold_sync():
             self.words, self.ids, self.status = list(words), list(ids), status
-            self.summary = f"New: {len(ids)} tokens, {slow} slow steps of {len(decoded)}{share}"
+            self.summary = f"New: {len(ids)} tokens, {slow} slow steps of {len(decoded)}{share}{kept}"
 
     def shows(self) -> str:
         if not self.ids:

@@ -21,6 +21,8 @@ _METRICS = {
     "missed_mass": ("missed mass", "exact"),
     "kl": ("KL to dense (nats)", "exact"),
     "keys_read": ("keys read", "exact"),
+    "keys_scored": ("keys looked at only to choose", "exact"),
+    "bytes_kept": ("bytes of keys and values kept", "exact"),
     "ms_total": ("ms a step", "exact"),
     "drift": ("query drift", "exact"),
     "logprob": ("log-probability of the token", "exact"),
@@ -102,7 +104,7 @@ class RunStrip(Panel):
 
 def _metric(trace: Trace, name: str) -> dict[str, Any] | None:
     column = trace.steps[name]
-    if column.null_count() == len(column):
+    if column.null_count() == len(column) or (name == "keys_scored" and not column.max()):
         return None
     title, kind = _METRICS[name]
     values = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float32)

@@ -273,7 +273,7 @@ class Session:
         meta, model = self.trace.meta, self.trace.meta["model"]
         decoded = self.trace.steps.filter(self.trace.steps["route"] != "prefill")
         return {
-            "model": model["name"],
+            "model": model["name"] if self.trace.method == "sfi" else f"{model['name']}, {self.trace.method}",
             "layers": self.trace.layers,
             "qk_layers": self.trace.qk_layers,
             "model_layers": model["layers"],
