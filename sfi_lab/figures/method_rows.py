@@ -9,7 +9,10 @@ import polars as pl
 
 from sfi_lab.figures import style
 from sfi_lab.figures.material import Found, Material
-from sfi_lab.methods import METHODS
+from sfi_lab.methods.families import FAMILIES, INK, OTHERS, base, family, marks, ordered, title
+
+__all__ = ["COMMAND", "FAMILIES", "NEEDS", "OTHERS", "SAMPLES", "SUMMARY", "Look", "base", "budgets", "family", "looks", "ordered",
+           "samples_of", "summary_of", "title", "two_lines"]  # fmt: skip
 
 NEEDS = "an evaluation of several methods"
 COMMAND = (
@@ -19,19 +22,6 @@ COMMAND = (
 SAMPLES = ("task", "kind", "length", "depth", "method", "budget", "score", "read_share", "kl")
 SUMMARY = ("group", "length", "method", "budget", "n", "score", "difference", "difference_low", "difference_high", "verdict",
            "read_share", "scored_share", "kl", "kl_low", "kl_high")  # fmt: skip
-
-# by what makes them alike; methods that aren't named come after them, as "others"
-FAMILIES = {
-    "Slow-fast": ("sfi", "sfi_pinned", "sfi_rectified"),
-    "Top-K reused": ("interval", "drift"),
-    "Chosen once, at the prompt's end": ("snapkv", "pyramidkv", "knorm"),
-    "Dropped while decoding": ("streaming", "tova", "h2o"),
-    "Chosen anew at every step": ("quest", "oracle"),
-}
-OTHERS = "Others"
-_MARKERS = {"sfi": "o", "sfi_pinned": "s", "sfi_rectified": "D", "interval": "^", "drift": "v", "snapkv": "P", "pyramidkv": "^",
-            "knorm": "X", "streaming": "<", "tova": ">", "h2o": "d", "quest": "h", "oracle": "*"}  # fmt: skip
-_COLORS, _OTHER_COLORS = (0, 1, 2, 4), (3, 5)  # of style.SERIES; within a family these are furthest apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,45 +34,17 @@ class Look:
     dashes: object
 
 
-def base(label: str) -> str:
-    """ "snapkv:window=16" -> "snapkv"."""
-    return label.partition(":")[0]
-
-
-def title(label: str) -> str:
-    """What a reader calls it: "SnapKV", with the parameters that differ from their defaults in brackets."""
-    name, _, changed = label.partition(":")
-    known = METHODS[name].title if name in METHODS else name
-    return known + (f" ({changed.replace(':', ', ').replace('=', ' = ')})" if changed else "")
-
-
-def family(label: str) -> str:
-    """The family's name; `OTHERS` for a method that isn't in `FAMILIES`."""
-    return next((name for name, members in FAMILIES.items() if base(label) in members), OTHERS)
-
-
-def ordered(labels: Sequence[str]) -> list[str]:
-    """Each label once: dense, then by family, then as the methods' own table has them."""
-    families, names = [*FAMILIES, OTHERS], ["dense", *(m for members in FAMILIES.values() for m in members), *METHODS]
-    place = {name: i for i, name in reversed(list(enumerate(names)))}
-    key = lambda x: (base(x) != "dense", families.index(family(x)), place.get(base(x), len(names)), x)  # noqa: E731
-    return sorted(set(labels), key=key)
-
-
 def looks(labels: Sequence[str]) -> dict[str, Look]:
     """A look for every label. Variants of one method share colour and marker and differ in their dashes."""
-    found: dict[str, Look] = {}
-    for label in ordered(labels):
-        kin = FAMILIES.get(family(label)) or [
-            *dict.fromkeys(base(x) for x in ordered(labels) if family(x) == OTHERS and base(x) != "dense")
-        ]
-        place = kin.index(base(label)) if base(label) in kin else 0
-        colors = _OTHER_COLORS if family(label) == OTHERS else _COLORS
-        color = style.INK if base(label) == "dense" else style.SERIES[colors[place % len(colors)]]
-        marker = _MARKERS.get(base(label), style.MARKERS[place % len(style.MARKERS)])
-        variant = sum(base(other) == base(label) for other in found)
-        found[label] = Look(title(label), color, marker, style.DASHES[variant % len(style.DASHES)])
-    return found
+    return {
+        label: Look(
+            mark.name,
+            style.INK if mark.series == INK else style.SERIES[mark.series],
+            mark.marker,
+            style.DASHES[mark.variant % len(style.DASHES)],
+        )
+        for label, mark in marks(labels).items()
+    }
 
 
 def two_lines(name: str, room: int, short: str = "") -> str:

@@ -13,6 +13,7 @@ for viewers that run no widgets.
 | `SelectorAnatomy(trace)` | one refresh stage by stage; what soft-NMS and exclusivity moved |
 | `StabilityPanel(trace)` | supports within a sentence against across its end |
 | `SlowStepTiming(trace)` | milliseconds by stage, fast against slow |
+| `MethodsPanel(results)` | methods at equal budgets: quality against keys read, and where each fails |
 | `Controls(trace)` | the settings |
 | `DecodeAgain(trace)` | a new run beside the recorded one |
 | `LabState` | the choices, as plain traitlets |
@@ -22,6 +23,7 @@ from .compare import Compare
 from .controls import Controls
 from .decode_again import DecodeAgain
 from .head_navigator import HeadNavigator
+from .methods_panel import MethodsPanel
 from .run_strip import RunStrip
 from .selection_panel import SelectionPanel
 from .selector_anatomy import SelectorAnatomy
@@ -40,6 +42,7 @@ __all__ = [
     "DecodeAgain",
     "HeadNavigator",
     "LabState",
+    "MethodsPanel",
     "Reselection",
     "RunStrip",
     "SelectionPanel",

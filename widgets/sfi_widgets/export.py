@@ -49,7 +49,7 @@ def to_html(panels: Sequence[Panel], path: str | Path, title: str, lead: str = "
 
 def page_of(panels: Sequence[Panel]) -> tuple[str, str]:
     """The host's page object as JSON that is safe inside a script element, and the panels' elements."""
-    hubs = {panel.hub.model_id: panel.hub for panel in panels}
+    hubs = {panel.hub.model_id: panel.hub for panel in panels if panel.hub is not None}
     modules, shown, models = {}, {}, {}
     for panel in panels:
         name = type(panel).__name__
