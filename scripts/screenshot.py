@@ -1,8 +1,9 @@
 """Takes the documentation's pictures from a real JupyterLab that runs the workbench notebook's first cells.
 
-python scripts/screenshot.py [--notebook notebooks/01_workbench.ipynb] [-o docs/images] [--theme light|dark|both]
+python scripts/screenshot.py [--notebook notebooks/01_workbench.ipynb] [-o docs/images] [--theme light|dark|both|methods]
 
-Light: workbench.png and text.png, compare.png, timing.png; dark: workbench_dark.png. Written with a palette, which keeps them
+Light: workbench.png and text.png, compare.png, timing.png; dark: workbench_dark.png; methods: methods.png, the exported page of
+data/results/methods with a point chosen. Written with a palette, which keeps them
 below 200 kB.
 """
 
@@ -58,6 +59,21 @@ def shoot(
     return made
 
 
+def shoot_methods(out: Path) -> Path:
+    """The comparison of methods, with the prompts behind one point."""
+    from sfi_widgets import MethodsPanel
+
+    panel = MethodsPanel(ROOT / "data" / "results" / "methods")
+    panel.selected = ["snapkv", 256]
+    with tempfile.TemporaryDirectory(prefix="sfi-shot-") as name, browser() as chromium:
+        panel.to_html(Path(name) / "page.html")
+        page = chromium.new_page(viewport={"width": 1100, "height": 900})
+        page.goto((Path(name) / "page.html").as_uri())
+        page.wait_for_selector(".sfi-panel canvas[data-frame]")
+        page.wait_for_timeout(800)
+        return _save(page.locator(".sfi-panel").first.screenshot(), out / "methods.png")
+
+
 def _panel(page: Any, panel: str) -> bytes:
     """One panel of the tabs, come to rest."""
     page.click(f".sfi-workbench .lm-TabBar-tabLabel >> text={PANELS[panel]}")
@@ -95,14 +111,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--notebook", type=Path, default=ROOT / "notebooks" / "01_workbench.ipynb")
     parser.add_argument("-o", "--out", type=Path, default=ROOT / "docs" / "images")
-    parser.add_argument("--theme", choices=["light", "dark", "both"], default="both")
+    parser.add_argument("--theme", choices=["light", "dark", "both", "methods"], default="both")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     made = []
-    if arguments.theme != "dark":
+    if arguments.theme in ("light", "both"):
         made += shoot(arguments.notebook, arguments.out, dark=False, panels=list(PANELS))
-    if arguments.theme != "light":
+    if arguments.theme in ("dark", "both"):
         made += shoot(arguments.notebook, arguments.out, dark=True, panels=[])
+    if arguments.theme in ("methods", "both"):
+        made.append(shoot_methods(arguments.out))
     for path in made:
         print(f"{path} {path.stat().st_size / 1000:.0f} kB")
 
