@@ -64,7 +64,9 @@ class DecoderState:
 
     def end(self) -> StepPlan:
         """After the forward: notes what stays dense, forgets what only the first step may use; the plan as it came out."""
-        if self.dense_until == self.length - 1 and self.plan.route == "slow" and self.plan.group is None:
+        whole = self.plan.route == "slow" and self.plan.group is None
+        remade = self.settings.rectify and self.plan.refresh  # whatever fast steps had made is dense again
+        if whole and (remade or self.dense_until == self.length - 1):
             self.dense_until = self.length
         self.prompt = self.prompt.emptied()
         return self.plan

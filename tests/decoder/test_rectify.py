@@ -38,6 +38,19 @@ def test_after_a_slow_step_keys_and_values_are_those_of_a_dense_prefill_of_the_s
     assert len(slow) > 3
 
 
+def test_only_what_fast_steps_made_since_the_last_slow_step_is_read_again(tiny_lab, ids):
+    session = tiny_lab.session(RECTIFIED)
+    _, run = session.prepare(ids, 24, ignore_eos=True)
+    fed, begin = [], run.begin_step
+    run.begin_step = lambda: fed.append(begin()) or fed[-1]
+    steps, since = list(run)[1:], 0
+    for step, new in zip(steps, fed, strict=True):
+        expected = 1 if step.route == "fast" else 1 + since
+        assert len(new) == expected, f"step {step.index} read {len(new)} positions, not {expected}"
+        since = since + 1 if step.route == "fast" else 0
+    assert max(map(len, fed)) == 5, "period 5: four fast steps between two slow ones"
+
+
 def test_without_it_they_are_not(tiny_lab, ids):
     session = tiny_lab.session(SPARSE)
     session.generate(ids, 24, ignore_eos=True, progress=False)
