@@ -16,6 +16,7 @@ class FullCache:
         self._v: Tensor | None = None
         self._norms: Tensor | None = None  # ‖k_j‖ [H_kv, capacity], float32, filled on demand up to _normed
         self._normed = 0
+        self._position_bytes = 0  # of one position's key and value, all heads
 
     def append(self, k: Tensor, v: Tensor) -> None:
         """Adds the newest positions. k, v [H_kv, n, D]."""
@@ -39,7 +40,7 @@ class FullCache:
     @property
     def nbytes(self) -> int:
         """Bytes of the keys and values cached (room kept for more is not counted)."""
-        return self.k.nbytes + self.v.nbytes if self._k is not None else 0
+        return self.length * self._position_bytes
 
     def norms(self, start: int, end: int) -> Tensor:
         """‖k_j‖ for positions start … end - 1, float32 [H_kv, end - start]; each is computed once."""
@@ -64,6 +65,7 @@ class FullCache:
 
     def _grow(self, k: Tensor, v: Tensor, needed: int) -> None:
         self._capacity = max(needed + needed // 4, self._capacity)
+        self._position_bytes = (k.nbytes + v.nbytes) // k.shape[1]
         old_k, old_v = self._k, self._v
         self._k = k.new_empty(k.shape[0], self._capacity, k.shape[2])
         self._v = v.new_empty(v.shape[0], self._capacity, v.shape[2])
