@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         "lab",
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url=/lab/tree/{page}",
+        # installed for `make voila`, which runs it by itself; inside JupyterLab's server it only prints a warning
+        "--ServerApp.jpserver_extensions={'voila.server_extension': False}",
     ]
     if arguments.port:
         command.append(f"--port={arguments.port}")

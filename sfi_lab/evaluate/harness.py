@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from sfi_lab.errors import SfiError
 from sfi_lab.evaluate.arms import Arm, make_arms
 from sfi_lab.evaluate.memory import Batcher
 from sfi_lab.evaluate.publish import note_run, publish
-from sfi_lab.evaluate.sample import Sample, evaluate_tasks, read_task
+from sfi_lab.evaluate.sample import Sample, evaluate_tasks, needs, read_task
 from sfi_lab.methods import Method
 from sfi_lab.settings import Settings
 from sfi_lab.studies.machine import machine
@@ -76,7 +77,7 @@ def evaluate(
         for task in source.tasks(contexts, samples, seed, counter(lab), lab.tokenizer, lab.spec.max_positions)
     ]
     if max_new_tokens is not None:
-        found = [_shortened(task, max_new_tokens) for task in found]
+        found = [replace(task, max_new_tokens=max_new_tokens) for task in found]
     store = Store(out, _config(lab, arms, max_new_tokens))
     say = progress or (lambda line: None)
     todo = [task for task in found if not store.done(task.name)]
@@ -99,15 +100,16 @@ def _work(
 ) -> Iterator[tuple[int, float]]:
     """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far."""
     began, done = time.perf_counter(), 0
+    rows, accumulates = needs(lab, arms)
     while done < len(todo):
         group = todo[done : done + max(1, batcher.size // len(arms))]
         samples = []
         for task in group:
             reading = time.perf_counter()
-            read = read_task(lab, task, arms)
+            read = read_task(lab, task, rows, accumulates)
             samples.append(Sample(lab, task, arms, read, time.perf_counter() - reading))
-        for task, rows in zip(group, evaluate_tasks(batcher, samples), strict=True):
-            store.save(task.name, {"rows": rows})
+        for task, frame in zip(group, evaluate_tasks(batcher, samples), strict=True):
+            store.save(task.name, {"rows": frame})
         done += len(group)
         yield done, time.perf_counter() - began
 
@@ -119,12 +121,6 @@ def _check(samples: int, batch: int, contexts: Sequence[int], max_new_tokens: in
             raise SfiError(f"{name} = {value!r} is not allowed; allowed: a whole number ≥ {low}")
     if not contexts or any(isinstance(c, bool) or not isinstance(c, int) or c < 1 for c in contexts):
         raise SfiError(f"contexts = {list(contexts)} is not allowed; allowed: lengths in tokens, whole numbers ≥ 1")
-
-
-def _shortened(task: Task, tokens: int) -> Task:
-    from dataclasses import replace
-
-    return replace(task, max_new_tokens=tokens)
 
 
 def _config(lab: Lab, arms: Sequence[Arm], max_new_tokens: int | None) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from transformers import GenerationConfig
 
 from sfi_lab.compat import call_model
 from sfi_lab.decoder.batch import Job
-from sfi_lab.decoder.prompt import encode
 from sfi_lab.decoder.read_prompt import ReadPrompt
 from sfi_lab.decoder.result import Result
 from sfi_lab.decoder.rule_state import decoder_state
@@ -181,13 +180,12 @@ class Sample:
         return {name: found[name] for name in names}
 
 
-def read_task(lab: Lab, task: Task, arms: Sequence[Arm]) -> ReadPrompt:
-    """Reads a task's prompt, keeping what the most demanding arm wants of it."""
+def read_task(lab: Lab, task: Task, rows: int, accumulates: bool) -> ReadPrompt:
+    """Reads a task's prompt, keeping what `needs` says that the arms ask for."""
     prompt: Any = task.prompt
     if task.chat and getattr(lab.tokenizer, "chat_template", None):
         prompt = [{"role": "user", "content": prompt}]
-    rows, accumulates = needs(lab, arms)
-    return ReadPrompt.read(lab, encode(lab.tokenizer, prompt, lab.spec.vocab_size), rows, accumulates)
+    return ReadPrompt.read(lab, prompt, rows, accumulates)
 
 
 def needs(lab: Lab, arms: Sequence[Arm]) -> tuple[int, bool]:

@@ -84,9 +84,8 @@ SELECTION = {
     "evidence": pl.Float32,  # share of the evidence f on the selected positions
 }
 
-OPTIONAL = frozenset(
-    {"piece", "keys_scored", "bytes_kept"}
-)  # came later: traces without these columns stay readable, with nulls
+# came later: traces without these columns stay readable, with nulls
+OPTIONAL = frozenset({"piece", "keys_scored", "bytes_kept"})
 
 TABLES = {"tokens": TOKENS, "steps": STEPS, "support": SUPPORT, "selection": SELECTION}
 

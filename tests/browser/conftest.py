@@ -38,16 +38,11 @@ def trace(tmp_path_factory):
 
 
 @pytest.fixture
-def panels_page(chromium, trace, tmp_path):
-    """Opens panels of a new workbench under fake models: f(names, width=…, dark=…) -> (page, workbench)."""
+def exported_page(chromium):
+    """Opens a page written by `to_html`: f(path, width=…, dark=…) -> page. Outside requests and errors fail the test."""
     contexts = []
 
-    def open_panels(*names, width=900, dark=False, prepare=None, **given):
-        bench = Workbench(trace, **given)
-        if prepare is not None:
-            prepare(bench)
-        bench.session.rank_all()
-        path = to_html([getattr(bench, name) for name in names], tmp_path / "page.html", "test")
+    def open_page(path, width=900, dark=False):
         context = chromium.new_context(
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
         )
@@ -57,13 +52,29 @@ def panels_page(chromium, trace, tmp_path):
         page.goto(path.as_uri())
         page.wait_for_selector("body[data-ready]", timeout=20_000)
         page.wait_for_timeout(150)
+        return page
+
+    yield open_page
+    for context, watch in contexts:
+        context.close()
+        assert watch.outside == [], f"requests that leave the page: {watch.outside}"
+        assert watch.errors == [], f"errors of the page: {watch.errors}"
+
+
+@pytest.fixture
+def panels_page(exported_page, trace, tmp_path):
+    """Opens panels of a new workbench under fake models: f(names, width=…, dark=…) -> (page, workbench)."""
+
+    def open_panels(*names, width=900, dark=False, prepare=None, **given):
+        bench = Workbench(trace, **given)
+        if prepare is not None:
+            prepare(bench)
+        bench.session.rank_all()
+        path = to_html([getattr(bench, name) for name in names], tmp_path / "page.html", "test")
+        page = exported_page(path, width, dark)
         page.evaluate(f"window.hub = window.sfi.models['{bench.session.hub.model_id}']")
         for name in names:
             page.evaluate(f"window.{name} = window.sfi.models['{getattr(bench, name).model_id}']")
         return page, bench
 
-    yield open_panels
-    for context, watch in contexts:
-        context.close()
-        assert watch.outside == [], f"requests that leave the page: {watch.outside}"
-        assert watch.errors == [], f"errors of the page: {watch.errors}"
+    return open_panels

@@ -23,30 +23,16 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(chromium, results, tmp_path):
-    """f(width=…, dark=…, **choices) -> (page, panel); window.m is the panel's model. Errors of the page fail the test."""
-    contexts = []
+def opened(exported_page, results, tmp_path):
+    """f(width=…, dark=…, **choices) -> (page, panel); window.m is the panel's model."""
 
     def show(width=900, dark=False, **choices):
         panel = MethodsPanel(results, **choices)
-        path = panel.to_html(tmp_path / "methods.html")
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-        )
-        page, watch = context.new_page(), Watch()
-        watch.over(page, path.as_uri())
-        contexts.append((context, watch))
-        page.goto(path.as_uri())
-        page.wait_for_selector("body[data-ready]", timeout=20_000)
+        page = exported_page(panel.to_html(tmp_path / "methods.html"), width, dark)
         page.evaluate(f"window.m = window.sfi.models['{panel.model_id}']")
-        page.wait_for_timeout(150)
         return page, panel
 
-    yield show
-    for context, watch in contexts:
-        context.close()
-        assert watch.outside == [], f"requests that leave the page: {watch.outside}"
-        assert watch.errors == [], f"errors of the page: {watch.errors}"
+    return show
 
 
 def places(panel, width):
