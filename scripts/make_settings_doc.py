@@ -10,7 +10,8 @@ INTRO = """# Settings
 
 Made from the code by `python scripts/make_settings_doc.py`. `Settings.paper()` are the paper's values (released ones where it
 prints none), `Settings.released()` those of the authors' code; `Settings.dense()` is ordinary decoding. On the command line
-each field is an option: `t_max` is `--t-max`.
+each field is an option: `t_max` is `--t-max` (but `temperature` is `--tau`: `--temperature` draws tokens). `--settings FILE`,
+in Python `Settings.from_toml(path)`, reads fields from a TOML file of lines like `t_max = 64`.
 
 | field | symbol | meaning | allowed | paper | released |
 |---|---|---|---|---|---|

@@ -14,6 +14,7 @@ import nbformat
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[1]
+VIEW = "application/vnd.jupyter.widget-view+json"  # without the state, which isn't stored, no viewer can follow its id anyway
 
 
 def run(path: Path, timeout: int = 600) -> float:
@@ -28,8 +29,19 @@ def run(path: Path, timeout: int = 600) -> float:
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("execution", None)
         cell.id = f"cell-{number:02d}"
+    number_widgets(notebook)
     nbformat.write(notebook, path)
     return time.perf_counter() - start
+
+
+def number_widgets(notebook: nbformat.NotebookNode) -> None:
+    """Gives the widgets in the outputs ids by their order instead of random ones, the same wherever one is named again."""
+    ids: dict[str, str] = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            view = output.get("data", {}).get(VIEW)
+            if view is not None:
+                view["model_id"] = ids.setdefault(view["model_id"], f"{len(ids) + 1:032x}")
 
 
 def main(names: list[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ui_browser import Watch, browser, jupyter_server
 
-from sfi_widgets.picture import small_png
+from sfi_lab.small_png import small_png
 
 ROOT = Path(__file__).resolve().parents[1]
 PANELS = {"text": "Text", "compare": "Compare", "timing": "Timing"}  # a picture each

@@ -16,16 +16,52 @@ PACKAGES = {
     "sfi_kernels": ROOT / "kernels" / "sfi_kernels",
     "sfi_widgets": ROOT / "widgets" / "sfi_widgets",
 }
-TOP_ROOMS = {
-    "figures",
-    "cli",
-    "bench",
-    "studies",
-    "runtime",
-    "methods",
-    "tasks",
-    "evaluate",
-}  # above or beside the core
+LONGEST = 300  # lines of a file
+
+# Every room (a folder or a file of sfi_lab) with the rooms it may import, from the ground up: a room's own line stands below
+# those of all that it imports. Everything may import errors.
+ROOMS = {
+    "errors": "",
+    "processor": "",
+    "small_png": "",
+    "settings": "",
+    "text": "",
+    "memory": "",
+    "sentences": "",
+    "compat": "",
+    "attention": "memory",
+    "selector": "settings",
+    "trigger": "settings sentences",
+    "trace": "settings selector attention",
+    "analysis": "settings memory sentences attention selector trigger trace",
+    "loading": "compat",
+    "methods": "settings attention selector",
+    "decoder": "settings text memory sentences compat attention selector trigger trace loading methods",
+    "lab": "settings sentences compat attention loading methods decoder",
+    "runtime": "settings memory compat attention trigger trace decoder",
+    "tasks": "text",
+    "bench": "processor settings text selector loading lab runtime",
+    "studies": "processor settings text memory sentences compat attention selector trigger trace analysis decoder tasks",
+    "evaluate": "settings compat analysis methods decoder tasks studies",
+    "figures": "small_png settings trace analysis methods",
+    "cli": "settings text trace",
+    "__init__": "",
+}
+# What a room names besides, in a function (imported when it is called) or for a type checker; not bound to go down.
+LATER = {
+    "methods": "loading",
+    "tasks": "decoder",
+    "decoder": "lab runtime",
+    "lab": "runtime",
+    "runtime": "sentences loading lab",
+    "bench": "compat",
+    "studies": "lab",
+    "evaluate": "lab",
+    "cli": "bench decoder evaluate figures lab loading methods runtime studies tasks",  # a command loads what it needs
+    "__init__": "analysis decoder lab selector settings studies trace",  # the public names, each when asked for
+}
+WIDGETS = "errors small_png settings methods trace analysis"  # and `sfi_lab`'s own public names
+DRAWING = ("sfi_widgets", "matplotlib", "plotly", "ipywidgets", "anywidget")
 
 
 def modules(package):
@@ -59,33 +95,42 @@ def room(path):
     return parts[0] if len(parts) > 1 else Path(parts[0]).stem
 
 
-def test_the_core_never_imports_widgets_figures_or_the_command_line():
-    for path in modules("sfi_lab"):
-        # the package's own __init__ is a table of contents and names every room
-        if room(path) in TOP_ROOMS or path == PACKAGES["sfi_lab"] / "__init__.py":
-            continue
-        for name in imports(path):
-            for above in (
-                "sfi_widgets",
-                "matplotlib",
-                "plotly",
-                "ipywidgets",
-                "anywidget",
-                "sfi_lab.figures",
-                "sfi_lab.cli",
-                "sfi_lab.bench",
-                "sfi_lab.studies",
-            ):
-                assert name != above, f"{path} imports {name}"
-                assert not name.startswith(above + "."), f"{path} imports {name}"
+def rooms_of(names):
+    """The rooms among dotted names."""
+    return {name.split(".")[1] for name in names if name.startswith("sfi_lab.")} & set(ROOMS)
 
 
-def test_only_the_command_line_imports_the_command_line_and_nobody_the_widgets():
+def test_every_room_has_its_line_and_arrows_go_down():
+    assert {room(path) for path in modules("sfi_lab")} == set(ROOMS)
+    seen = set()
+    for name, allowed in ROOMS.items():
+        assert set(allowed.split()) <= seen, f"{name} may import what stands below its line"
+        seen.add(name)
+
+
+@pytest.mark.parametrize("lazily_too", [False, True], ids=["when imported", "ever"])
+def test_arrows_between_rooms(lazily_too):
+    """No room imports another that its line doesn't name; in functions and type checks those of LATER as well."""
+    wrong = []
     for path in modules("sfi_lab"):
-        names = imports(path)
-        if room(path) != "cli":
-            assert not any(name.startswith("sfi_lab.cli") for name in names), path
-        assert not any(name.split(".")[0] == "sfi_widgets" for name in names), path
+        here = room(path)
+        allowed = {here, "errors", *ROOMS[here].split(), *(LATER.get(here, "").split() if lazily_too else ())}
+        wrong += [
+            f"{path.relative_to(ROOT)} imports {name}" for name in sorted(rooms_of(imports(path, lazily_too)) - allowed)
+        ]
+    assert not wrong, "; ".join(wrong)
+
+
+def test_only_figures_draw_and_nobody_imports_the_widgets():
+    for path in modules("sfi_lab"):
+        roots = {name.split(".")[0] for name in imports(path)} & set(DRAWING)
+        assert roots <= ({"matplotlib"} if room(path) == "figures" else set()), f"{path} imports {roots}"
+
+
+def test_widgets_read_traces_and_analysis():
+    for path in modules("sfi_widgets"):
+        used = rooms_of(imports(path))
+        assert used <= set(WIDGETS.split()), f"{path.relative_to(ROOT)} imports {used - set(WIDGETS.split())}"
 
 
 def test_kernels_know_tensors_only():
@@ -109,23 +154,6 @@ def test_viewers_need_no_model():
                 ), f"{path}: {name}"
 
 
-def test_the_selector_and_its_neighbours_do_not_know_the_rooms_above_them():
-    below = {
-        "settings": set(),
-        "selector": {"settings"},
-        "memory": set(),
-        "attention": {"memory"},
-        "sentences": set(),
-        "trigger": {"sentences", "settings"},
-    }
-    for path in modules("sfi_lab"):
-        if room(path) not in below:
-            continue
-        allowed = below[room(path)] | {room(path), "errors"}
-        used = {name.split(".")[1] for name in imports(path, lazily_too=False) if name.startswith("sfi_lab.")}
-        assert used <= allowed, f"{path} imports {used - allowed}"
-
-
 def test_no_package_named_kernels_or_widgets():
     assert not (ROOT / "kernels" / "__init__.py").exists()
     assert not (ROOT / "widgets" / "__init__.py").exists()
@@ -144,13 +172,13 @@ def test_transformers_finds_no_module_named_kernels_here():
     assert done.stdout.strip() == "fine"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_files_stay_small(package):
-    sizes = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(package)
-    }
-    long = {name: lines for name, lines in sizes.items() if lines > 400}
-    assert not long, f"more than 400 lines: {long}"
+@pytest.mark.parametrize("folder", ["sfi_lab", "kernels", "widgets", "scripts", "tests"])
+def test_files_stay_small(folder):
+    files = [path for ending in ("py", "mjs", "css") for path in (ROOT / folder).rglob(f"*.{ending}")]
+    sizes = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert sizes
+    long = {name: lines for name, lines in sizes.items() if lines > LONGEST}
+    assert not long, f"more than {LONGEST} lines: {long}"
 
 
 def test_every_package_says_what_it_is():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-from pathlib import Path
 
 import torch
 import transformers
+
+from sfi_lab.processor import cpu_name
 
 
 def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:
@@ -27,12 +28,3 @@ def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:
 
         facts["triton"] = triton.__version__
     return facts
-
-
-def cpu_name() -> str:
-    """The processor's model, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

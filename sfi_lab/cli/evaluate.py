@@ -51,7 +51,9 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--task-seed", type=int, default=0, metavar="N", help="seed of the first task (default: %(default)s)"
     )
-    parser.add_argument("--max-new-tokens", type=int, metavar="N", help="instead of each task's own")
+    parser.add_argument(
+        "--max-new-tokens", type=int, metavar="N", help="instead of each task's own; of given text, how much is scored"
+    )
     parser.add_argument(
         "--batch",
         type=int,
@@ -106,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(found: dict, as_json: bool) -> int:
-    print(json.dumps(found, ensure_ascii=False) if as_json else f"{found['out']}/report.md")
+    print(json.dumps(found, ensure_ascii=False, allow_nan=False) if as_json else f"{found['out']}/report.md")
     return 0
 
 

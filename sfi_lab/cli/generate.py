@@ -6,16 +6,26 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sfi_lab.cli.options import add_model, add_settings, settings_from
 from sfi_lab.errors import SfiError
+from sfi_lab.text import prompt_text
+
+if TYPE_CHECKING:
+    from sfi_lab.decoder.result import Result
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "generate", help="decode a prompt", description="Decodes a prompt with slow and fast steps."
     )
-    parser.add_argument("--prompt-file", required=True, metavar="FILE", help="UTF-8 text; - reads standard input")
+    parser.add_argument(
+        "--prompt-file",
+        required=True,
+        metavar="FILE",
+        help="UTF-8 text; - reads standard input; of a project prompt's file the text without its header",
+    )
     parser.add_argument(
         "--chat", action="store_true", help="the prompt is a user's message in the model's chat template"
     )
@@ -47,11 +57,17 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         metavar="N",
         help="positions listed a step, layer and head (default: %(default)s)",
     )
-    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="stop string; may be given again")
     parser.add_argument(
-        "--sample-temperature", type=float, metavar="T", help="draw instead of taking the likeliest token"
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="stop string, left out of the text (a line break counts once something was said); may be given again",
     )
-    parser.add_argument("--sample-top-p", type=float, metavar="P", help="nucleus share, with --sample-temperature")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="draw tokens at this temperature (default: the likeliest token)"
+    )
+    parser.add_argument("--top-p", type=float, metavar="P", help="nucleus share, with --temperature")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the text")
     parser.set_defaults(run=run)
 
@@ -72,20 +88,53 @@ def run(arguments: argparse.Namespace) -> int:
     result = lab.generate(prompt, settings, arguments.max_new_tokens, method, **options)
     if arguments.json:
         print(json.dumps(result.to_dict(), ensure_ascii=False))
-        return 0
-    print(result.text)
+    else:
+        print(result.text)
+        print(_facts(result), file=sys.stderr)
+    if never_selected := _never_selected(result, method.budget):
+        print(never_selected, file=sys.stderr)
+    return 0
+
+
+def _facts(result: Result) -> str:
+    """The run in one line."""
     share, speed = result.keys_read_share, result.tokens_per_second
     facts = [
-        f"{len(result.steps)} tokens after {result.prompt_tokens}",
-        f"{result.slow_steps} slow steps {result.reasons or ''}".strip(),
+        f"{_counted(len(result.steps), 'token')} after {result.prompt_tokens}",
+        f"{_counted(result.slow_steps, 'slow step')} {result.reasons or ''}".strip(),
         f"{share:.1%} of the keys read" if share is not None else "",
         f"{result.bytes_kept / 1e6:.1f} MB of keys and values kept",
         f"{speed:.1f} tokens/s" if speed else "",
         f"ended by {result.stop_reason}",
         f"trace in {result.trace_path}" if result.trace_path else "",
     ]
-    print("; ".join(fact for fact in facts if fact), file=sys.stderr)
-    return 0
+    return "; ".join(fact for fact in facts if fact)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _never_selected(result: Result, budget: int | None) -> str:
+    """A sentence where every step read everything because sink, recent and K hold the whole text, else "".
+
+    budget: the method's own, which takes the place of --k.
+    """
+    s, steps = result.settings, len(result.steps) - 1
+    always = s.sink + s.recent
+    if s.is_dense or steps < 1 or result.prompt_tokens + steps > always + s.k:
+        return ""
+    why = (
+        f"nothing was selected and every step read all keys: the prompt's {result.prompt_tokens} tokens are fewer than "
+        f"sink {s.sink} + K {s.k} + recent {s.recent}"
+    )
+    largest = result.prompt_tokens - always  # with this K the first decode step has a position too many
+    if largest < 1:
+        return f"{why}; a longer prompt or a smaller --recent makes the run sparse"
+    sensible = max(1, largest // 4)
+    if budget is not None:
+        return f"{why}; a budget of {always + largest} or less makes the run sparse, e.g. {always + sensible}"
+    return f"{why}; --k {largest} or less makes the run sparse, e.g. --k {sensible}"
 
 
 def _read(name: str) -> str:
@@ -97,26 +146,33 @@ def _read(name: str) -> str:
         raise SfiError(f"prompt file {name} is not UTF-8 text") from None
     except OSError as error:
         raise SfiError(f"prompt file {name} can't be read: {error.strerror}") from None
+    text = prompt_text(text)  # a file of data/prompts decodes as Python's prompt(name).text does
     if not text.strip():
         raise SfiError(f"prompt file {name} is empty; give text to continue")
     return text
 
 
 def _options(arguments: argparse.Namespace) -> dict:
+    record = arguments.record or ("support" if arguments.trace else "off")
+    if arguments.qk_layers is not None and not record.endswith("+qk"):
+        raise SfiError(f"--qk-layers needs --record support+qk or audit+qk; this run's record is {record}")
+    for name, value in (("--trace", arguments.trace), ("--record-layers", arguments.record_layers)):
+        if record == "off" and value is not None:
+            raise SfiError(f"{name} needs a recording, e.g. --record support; this run's record is off")
     options = {
-        "record": arguments.record or ("support" if arguments.trace else "off"),
+        "record": record,
         "trace": arguments.trace,
         "record_layers": _layers("--record-layers", arguments.record_layers),
         "qk_layers": _layers("--qk-layers", arguments.qk_layers),
         "record_top": arguments.record_top,
         "stop": arguments.stop,
     }
-    if arguments.sample_temperature is not None:
-        options |= {"do_sample": True, "temperature": arguments.sample_temperature}
-        if arguments.sample_top_p is not None:
-            options["top_p"] = arguments.sample_top_p
-    elif arguments.sample_top_p is not None:
-        raise SfiError("--sample-top-p only means something together with --sample-temperature")
+    if arguments.temperature is not None:
+        options |= {"do_sample": True, "temperature": arguments.temperature}
+        if arguments.top_p is not None:
+            options["top_p"] = arguments.top_p
+    elif arguments.top_p is not None:
+        raise SfiError("--top-p only means something together with --temperature")
     return options
 
 

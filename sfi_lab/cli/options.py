@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from sfi_lab.errors import SfiError
-from sfi_lab.settings import FIELDS, Settings, toml_values
+from sfi_lab.settings import FIELDS, Settings
 
 _PRESETS = ("paper", "released", "dense")
 
@@ -29,16 +28,17 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--preset", choices=_PRESETS, default="paper", help="where to start from (default: %(default)s)")
     group.add_argument("--settings", metavar="TOML", help="a file with fields that replace the preset's")
     for name, field in FIELDS.items():
-        metavar = name.upper() if name != "lam_clip" else "X[,Y]"
+        metavar = "X[,Y]" if name == "lam_clip" else (field.option or name).upper()
         help_text = f"{field.symbol}: {field.meaning}; {field.allowed}".replace("%", "%%")
-        group.add_argument("--" + name.replace("_", "-"), dest=f"set_{name}", metavar=metavar, help=help_text)
+        option = "--" + (field.option or name.replace("_", "-"))
+        group.add_argument(option, dest=f"set_{name}", metavar=metavar, help=help_text)
 
 
 def settings_from(arguments: argparse.Namespace) -> Settings:
     """The settings of a command line; SfiError names what is wrong."""
     base = getattr(Settings, arguments.preset)()
     if arguments.settings:
-        base = base.with_(**toml_values(Path(arguments.settings)))
+        base = Settings.from_toml(arguments.settings, base)
     fields = {name: getattr(arguments, f"set_{name}") for name in FIELDS}
     return base.with_(**{name: _value(name, text) for name, text in fields.items() if text is not None})
 

@@ -22,20 +22,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(facts, ensure_ascii=False))
         return 0
-    width = max(map(len, facts))
-    for name, value in facts.items():
+    there = {name: value for name, value in facts.items() if value is not None}  # older recordings lack some columns
+    width = max(map(len, there))
+    for name, value in there.items():
         print(f"{name.replace('_', ' '):<{width}}  {_readable(name, value)}")
     return 0
 
 
 def _readable(name: str, value: object) -> str:
-    if name in ("bytes", "bytes_kept") and value is not None:
+    if name in ("bytes", "bytes_kept"):
         return f"{value / 1e6:.1f} MB"
-    if name == "keys_read_share" and value is not None:
+    if name == "keys_read_share":
         return f"{value:.1%}"
     if isinstance(value, dict):
         return ", ".join(f"{key} {count}" for key, count in value.items()) or "-"
     if isinstance(value, list):
         whole = len(value) > 2 and value == list(range(value[0], value[-1] + 1))
         return f"{value[0]} to {value[-1]}" if whole else ", ".join(map(str, value)) or "-"
-    return "-" if value is None else str(value)
+    return str(value)

@@ -56,6 +56,7 @@ class Run:
         self.event: SentenceEvent | None = None
         self.plan: StepPlan = PROMPT
         self.index = 0
+        self.remade = 0  # positions that the coming forward feeds again
         self.seconds = 0.0
 
     def __iter__(self) -> Iterator[Step]:
@@ -95,7 +96,7 @@ class Run:
             self.clock.start()
             state.track_queries()
         if given is None:
-            state.drop_fast()
+            self.drop_fast()
             logits = read_chunks(self.lab, state, self.session.ids[state.length :])
         else:
             state.cache, state.prompt, logits = given.cache.copy(), given.facts.copy(), given.logits
@@ -124,9 +125,16 @@ class Run:
         state.recorder, state.clock = self.recorder, self.clock
         if self.clock:
             self.clock.start()
+        self.remade = 0
         if self.plan.refresh:
-            state.drop_fast()
+            self.drop_fast()
         return session.ids[state.length :]
+
+    def drop_fast(self) -> None:
+        """The state's `drop_fast`; notes how many positions the coming forward feeds again."""
+        before = self.state.length
+        self.state.drop_fast()
+        self.remade = before - self.state.length
 
     def end_step(self) -> None:
         """After the step's forward."""
@@ -157,7 +165,7 @@ class Run:
         step = Step(
             self.index, token, piece, self.plan.route, self.plan.reason, self.event.sentence,
             0.0 if prompt else state.mean_keys_read, state.length, logprob,
-            0.0 if prompt else state.keys_scored, state.bytes_kept,
+            0.0 if prompt else state.keys_scored, state.bytes_kept, self.remade,
         )  # fmt: skip
         if self.recorder:
             self.record(step, logits, fed)
@@ -200,6 +208,7 @@ class Run:
             "route": step.route, "reason": step.reason, "refreshed": self.plan.refresh,
             "keys_read": None if prompt else step.keys_read, "keys_available": step.keys_available,
             "keys_scored": None if prompt else step.keys_scored, "bytes_kept": step.bytes_kept,
+            "positions_remade": step.positions_remade,
             "recent_start": None if prompt or not state.full_layers else state.recent_start(state.full_layers[0]),
             "drift": None if prompt else state.drift(), "logprob": step.logprob,
         }  # fmt: skip

@@ -20,7 +20,10 @@ class Step:
 
     index 0 is the prompt's forward. text is what this token completes (empty while a character is unfinished, and for
     special tokens). route and reason as in the trace's steps table; keys_read is a mean over layers and KV heads, as is
-    keys_scored (keys looked at only to choose). bytes_kept: keys and values held after the step.
+    keys_scored (keys looked at only to choose). bytes_kept: keys and values held after the step. positions_remade: fed
+    again before the step's own so that dense attention makes their K/V anew (`rectify`); each of these queries attends to
+    its whole prefix, in every layer, which keys_read (the step's own query alone) doesn't count. The row of a later turn's
+    prompt has those of the turn before.
     """
 
     index: int
@@ -34,6 +37,7 @@ class Step:
     logprob: float
     keys_scored: float = 0.0
     bytes_kept: int = 0
+    positions_remade: int = 0
 
 
 @dataclass(slots=True)
@@ -84,6 +88,11 @@ class Result:
         return self.steps[-1].bytes_kept if self.steps else 0
 
     @property
+    def positions_remade(self) -> int:
+        """Positions that were fed again, all steps together (0 without `rectify`)."""
+        return sum(step.positions_remade for step in self.steps)
+
+    @property
     def tokens_per_second(self) -> float | None:
         """Decode steps a second (the first token comes from the prompt's forward and isn't counted)."""
         return (len(self.steps) - 1) / self.seconds if self.seconds > 0 and len(self.steps) > 1 else None
@@ -106,6 +115,7 @@ class Result:
             "reasons": self.reasons,
             "method": self.method,
             "bytes_kept": self.bytes_kept,
+            "positions_remade": self.positions_remade,
             "keys_read_share": None if share is None else round(share, 6),
             "tokens_per_second": None if speed is None else round(speed, 3),
             "trace": None if self.trace_path is None else str(self.trace_path),

@@ -17,7 +17,7 @@ def generation_config(
 ) -> GenerationConfig:
     """The config of a run: the one given, or the model's own made greedy; then single fields such as temperature=0.7.
 
-    Raises SfiError for a field that a generation config doesn't have.
+    Raises SfiError for a field that a generation config doesn't have, or one of sampling where nothing is sampled.
     """
     config = GenerationConfig.from_dict((given or base).to_dict())
     if given is None:
@@ -28,6 +28,10 @@ def generation_config(
                 f"unknown argument {name!r}: neither an argument of generate nor a field of GenerationConfig"
             )
     config.update(**overrides)
+    if (idle := [name for name in _SAMPLES if name in overrides]) and not config.do_sample:
+        raise SfiError(
+            f"{', '.join(idle)}: decoding is greedy, where this changes nothing; add do_sample=True to sample"
+        )
     for name in _SHARES:  # transformers ignores those above 1 in silence
         value = getattr(config, name, None)
         if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
@@ -35,6 +39,7 @@ def generation_config(
     return config
 
 
+_SAMPLES = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 _SHARES = ("top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 

@@ -96,7 +96,7 @@ class Session:
             record_layers, qk_layers: layers to record (default all with full attention). record_top: positions listed.
             trace_budget: bytes the recording may take (default 2 GB).
             generation_config: a Hugging Face GenerationConfig; by default the model's own, made greedy.
-            logits_processor: further processors. stop: stop strings. seed: of sampling (default settings.seed).
+            logits_processor: further processors. stop: stop strings (`TextStream`). seed: of sampling (default settings.seed).
             ignore_eos: goes on after an end-of-text token.
             engine: "auto" (on a CUDA device the captured engine, else the reference loop), "reference" or "graph".
             watch: called with each step's index and logits [V], before the token is picked.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sfi_lab.text.stop_strings import find_stop
+
 _BROKEN = "�"
 _LONGEST_HOLD = 8  # tokens a broken character may span; after that it is really broken and is shown as it is
 
@@ -13,7 +15,7 @@ class TextStream:
     """Decodes generated ids piece by piece; the pieces joined are the decoded whole, special tokens left out.
 
     What might still become part of a character or the beginning of a stop string is held back until that is known, so a
-    piece once given never has to be taken back.
+    piece once given never has to be taken back. Stop strings of blanks wait for other text (`find_stop`).
     """
 
     def __init__(self, tokenizer: Any, stop: Sequence[str] = ()) -> None:
@@ -53,8 +55,8 @@ class TextStream:
             return
         start = len(self.text)
         self.text += piece
-        cuts = [cut for word in self._stop if (cut := self.text.find(word, max(0, start - len(word) + 1))) >= 0]
-        if cuts:
+        cuts = [find_stop(self.text, word, max(0, start - len(word) + 1)) for word in self._stop]
+        if cuts := [cut for cut in cuts if cut >= 0]:
             self.text, self.stopped = self.text[: min(cuts)], True
 
     def _held(self) -> int:

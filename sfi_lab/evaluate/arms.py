@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from sfi_lab.errors import SfiError
 from sfi_lab.methods import Method, parse_method
 from sfi_lab.methods.dense import Dense
+from sfi_lab.methods.method import RECENT_SHARE
 from sfi_lab.settings import Settings
-
-_RECENT_SHARE = 4  # a quarter of the budget is the recent window, unless the settings say otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def make_arms(
     for budget in dict.fromkeys(budgets):
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise SfiError(f"budget = {budget!r} is not allowed; allowed: whole numbers ≥ 1")
-        window = recent if recent is not None else max(1, budget // _RECENT_SHARE)
+        window = recent if recent is not None else max(1, budget // RECENT_SHARE)
         k = budget - base.sink - window
         if k < 1:
             raise SfiError(

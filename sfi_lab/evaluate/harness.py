@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from sfi_lab.errors import SfiError
 from sfi_lab.evaluate.arms import Arm, make_arms
-from sfi_lab.evaluate.memory import Batcher
+from sfi_lab.evaluate.memory import Batcher, out_of_memory
+from sfi_lab.evaluate.plan import Plan, make_plan
 from sfi_lab.evaluate.publish import note_run, publish
-from sfi_lab.evaluate.sample import Sample, evaluate_tasks, needs, read_task
+from sfi_lab.evaluate.sample import Sample, evaluate_tasks, read_task
 from sfi_lab.methods import Method
 from sfi_lab.settings import Settings
 from sfi_lab.studies.machine import machine
-from sfi_lab.studies.material import counter
 from sfi_lab.studies.report import command_line
 from sfi_lab.studies.store import Store
 from sfi_lab.tasks import Task, parse_tasks
@@ -65,53 +66,82 @@ def evaluate(
     A call that was cut short goes on where it stopped: give the same arguments. Several processes may share a folder with
     different tasks; `republish` then makes the tables of all that is there.
 
-    Returns the summary as plain values. Raises SfiError for what can't be run, before anything is decoded.
+    Returns the summary as plain values. Raises SfiError for what can't be run before anything is decoded or written; and,
+    once everything else is finished, for tasks that didn't fit in memory.
     """
     began = time.perf_counter()
     arms = make_arms(methods, budgets, settings or Settings.paper(), recent)
     _check(samples, batch, contexts, max_new_tokens)
-    sources = parse_tasks(tasks, data, templates)
-    found = [
-        task
-        for source in sources
-        for task in source.tasks(contexts, samples, seed, counter(lab), lab.tokenizer, lab.spec.max_positions)
-    ]
-    if max_new_tokens is not None:
-        found = [replace(task, max_new_tokens=max_new_tokens) for task in found]
+    plan = make_plan(lab, arms, parse_tasks(tasks, data, templates), contexts, samples, seed, max_new_tokens)
     store = Store(out, _config(lab, arms, max_new_tokens))
     say = progress or (lambda line: None)
-    todo = [task for task in found if not store.done(task.name)]
-    if len(todo) < len(found):
-        say(f"{len(found) - len(todo)} of {len(found)} tasks are done already")
+    todo = plan.open(store)
+    if len(todo) < len(plan.tasks):
+        say(f"{len(plan.tasks) - len(todo)} of {len(plan.tasks)} tasks are done already")
     if todo:
         note_run(store.root, machine(lab.device), command or command_line())
-    batcher = Batcher(lab, batch, say)
-    for done, seconds in _work(lab, todo, arms, batcher, store):
-        left = seconds / done * (len(todo) - done)
+    too_large: list[str] = []
+    for done, seconds in _work(lab, todo, arms, plan, Batcher(lab, batch, say), store, too_large):
+        left = plan.left(seconds, todo[:done], todo[done:])
         say(
             f"{done} of {len(todo)} tasks, {todo[done - 1].name}, {_minutes(seconds)} so far, about {_minutes(left)} left"
         )
-    found_by = publish(store, [task.name for task in found])
-    return found_by | {"seconds": round(time.perf_counter() - began, 1)}
+    finished = [task.name for task in plan.tasks if task.name not in too_large]
+    found = publish(store, finished) if finished else {}
+    if too_large:
+        raise SfiError(
+            f"{', '.join(too_large)}: not enough memory, even for one run at a time; give shorter contexts or a smaller dtype. "
+            f"{len(finished)} other tasks are finished in {store.root}"
+        )
+    return found | {"seconds": round(time.perf_counter() - began, 1)}
 
 
 def _work(
-    lab: Lab, todo: Sequence[Task], arms: Sequence[Arm], batcher: Batcher, store: Store
+    lab: Lab,
+    todo: Sequence[Task],
+    arms: Sequence[Arm],
+    plan: Plan,
+    batcher: Batcher,
+    store: Store,
+    too_large: list[str],
 ) -> Iterator[tuple[int, float]]:
-    """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far."""
+    """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far.
+
+    Where memory runs out although the batch can't be halved, fewer prompts go together; one that doesn't fit alone is
+    left out, its name added to `too_large`.
+    """
     began, done = time.perf_counter(), 0
-    rows, accumulates = needs(lab, arms)
+    together = max(1, batcher.size // len(arms))
     while done < len(todo):
-        group = todo[done : done + max(1, batcher.size // len(arms))]
-        samples = []
-        for task in group:
-            reading = time.perf_counter()
-            read = read_task(lab, task, rows, accumulates)
-            samples.append(Sample(lab, task, arms, read, time.perf_counter() - reading))
-        for task, frame in zip(group, evaluate_tasks(batcher, samples), strict=True):
+        group, size = todo[done : done + together], batcher.size
+        frames = _evaluate(lab, group, arms, plan, batcher)
+        if frames is None and len(group) > 1:
+            together = len(group) // 2
+            continue
+        if frames is None:
+            too_large += [task.name for task in group]
+            batcher.size = size  # what one prompt couldn't do with is no reason for the others
+        for task, frame in zip(group, frames or (), strict=False):
             store.save(task.name, {"rows": frame})
         done += len(group)
         yield done, time.perf_counter() - began
+
+
+def _evaluate(
+    lab: Lab, group: Sequence[Task], arms: Sequence[Arm], plan: Plan, batcher: Batcher
+) -> list[pl.DataFrame] | None:
+    """Rows of several tasks that share batches; None where memory ran out."""
+    samples = []
+    try:
+        for task in group:
+            reading = time.perf_counter()
+            read = read_task(lab, task, plan.rows, plan.accumulates)
+            samples.append(Sample(lab, task, arms, read, time.perf_counter() - reading))
+        return evaluate_tasks(batcher, samples)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+    return None
 
 
 def _check(samples: int, batch: int, contexts: Sequence[int], max_new_tokens: int | None) -> None:

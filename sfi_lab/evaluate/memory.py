@@ -18,12 +18,15 @@ class Batcher:
         self.lab, self.size, self._say = lab, size, say or (lambda line: None)
 
     def generate(self, jobs: Sequence[Job]) -> list[Result]:
-        """The results in the jobs' order. A single job that doesn't fit raises what ran out."""
+        """The results in the jobs' order, without their sessions. A single job that doesn't fit raises what ran out."""
         results: list[Result] = []
         while len(results) < len(jobs):
             part = jobs[len(results) : len(results) + self.size]
             try:
-                results += generate_together(self.lab, part)
+                done = generate_together(self.lab, part)
+                for result in done:
+                    result.session = None  # it holds the run's caches, which the next batch needs the room of
+                results += done
                 continue
             except (MemoryError, RuntimeError) as error:
                 if not out_of_memory(error) or len(part) == 1:

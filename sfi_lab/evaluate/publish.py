@@ -15,7 +15,7 @@ from sfi_lab.evaluate.report import sections
 from sfi_lab.evaluate.summary import summarise
 from sfi_lab.settings import Settings
 from sfi_lab.studies.report import document
-from sfi_lab.studies.store import Store
+from sfi_lab.studies.store import Store, read_config
 
 _RUNS = "runs.json"  # machine and command of every call that decoded something
 
@@ -37,8 +37,7 @@ def republish(out: str | Path) -> dict[str, Any]:
     holds no evaluation.
     """
     root = Path(out)
-    described = root / "study.json"
-    config = json.loads(described.read_text(encoding="utf-8")) if described.is_file() else {}
+    config = read_config(root) or {}
     if config.get("study") != "evaluate":
         raise SfiError(f"{root} holds no evaluation; allowed: the -o folder of an earlier sfi-lab evaluate")
     store = Store(root, config)
@@ -49,10 +48,9 @@ def publish(store: Store, names: Sequence[str]) -> dict[str, Any]:
     """Writes samples.parquet, summary.parquet and report.md of these tasks; the summary as plain values."""
     frame = store.frame("rows", list(names)).drop("prompt")
     summary, runs = summarise(frame), _runs(store.root)
-    command = "\n    ".join(run["command"] for run in runs)
     machines = list({json.dumps(run["machine"]): run["machine"] for run in runs}.values()) or [{}]
     parts = [("Setting", _setting(store.config, frame)), *sections(frame, summary)]
-    report = document("Methods compared at equal budgets", parts, machines[0], command)
+    report = document("Methods compared at equal budgets", parts, [(run["machine"], run["command"]) for run in runs])
     store.publish({"samples": frame, "summary": summary}, report)
     return {
         "out": str(store.root),

@@ -13,6 +13,7 @@ from transformers import GenerationConfig
 
 from sfi_lab.compat import call_model
 from sfi_lab.decoder.batch import Job
+from sfi_lab.decoder.prompt import Prompt
 from sfi_lab.decoder.read_prompt import ReadPrompt
 from sfi_lab.decoder.result import Result
 from sfi_lab.decoder.rule_state import decoder_state
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 ROWS = {
     "task": pl.String, "kind": pl.String, "scoring": pl.String, "metric": pl.String, "length": pl.Int32,
-    "seed": pl.Int32, "depth": pl.Float64, "labels": pl.String, "method": pl.String, "budget": pl.Int32,
+    "seed": pl.Int32, "fingerprint": pl.String, "depth": pl.Float64, "labels": pl.String, "method": pl.String, "budget": pl.Int32,
     "prompt_tokens": pl.Int32, "new_tokens": pl.Int32, "stop_reason": pl.String, "score": pl.Float64,
     "keys_read": pl.Float64, "read_share": pl.Float64, "scored_share": pl.Float64, "bytes_kept": pl.Int64,
-    "dense_bytes": pl.Int64, "slow_steps": pl.Int32, "kl": pl.Float64, "top1": pl.Float64, "forced_steps": pl.Int32,
+    "dense_bytes": pl.Int64, "slow_steps": pl.Int32, "positions_remade": pl.Int32, "kl": pl.Float64, "top1": pl.Float64, "forced_steps": pl.Int32,
     "first_difference": pl.Int32, "equal_share": pl.Float64, "perplexity": pl.Float64, "repeated_4": pl.Float64,
     "loop_tokens": pl.Int32, "distinct_2": pl.Float64, "seconds": pl.Float64, "prefill_seconds": pl.Float64, "text": pl.String,
 }  # fmt: skip
@@ -90,9 +91,7 @@ class Sample:
     def __init__(self, lab: Lab, task: Task, arms: Sequence[Arm], read: ReadPrompt, seconds: float) -> None:
         self.lab, self.task, self.read, self.seconds = lab, task, read, seconds
         self.arms = list(arms[1:])
-        room = (lab.spec.max_positions or 1 << 40) - len(read.ids) + 1
-        self.given = tuple(encode_continuation(lab, task))[:room]
-        self.most = min(task.max_new_tokens, room)
+        self.given = tuple(encode_continuation(lab, task))
         self._dense_arm = arms[0]
         self._dense = Divergence()
         self._watched: list[Divergence] = []
@@ -131,7 +130,7 @@ class Sample:
         return [] if self.given else [i for i, watched in enumerate(self._watched) if not watched.same]
 
     def _job(self, arm: Arm, watch: Any, force: Sequence[int]) -> Job:
-        return Job(self.read, arm.settings, self.most, arm.method, self._options(watch, force))
+        return Job(self.read, arm.settings, self.task.max_new_tokens, arm.method, self._options(watch, force))
 
     def _options(self, watch: Any, force: Sequence[int]) -> dict[str, Any]:
         stop = self.task.stop if not self.given and self.task.scoring == "answers" else ()
@@ -150,7 +149,7 @@ class Sample:
         length = result.steps[-1].keys_available
         return {
             "task": task.name, "kind": task.kind, "scoring": task.scoring, "metric": task.metric,
-            "length": task.length, "seed": task.seed, "depth": task.depths[0] if task.depths else None,
+            "length": task.length, "seed": task.seed, "fingerprint": task.fingerprint, "depth": task.depths[0] if task.depths else None,
             "labels": ";".join(f"{name}={value}" for name, value in task.labels),
             "method": arm.method.label, "budget": arm.budget, "prompt_tokens": len(self.read.ids),
             "new_tokens": len(result.steps), "stop_reason": result.stop_reason,
@@ -159,7 +158,7 @@ class Sample:
             "read_share": share(sum(step.keys_read for step in decoded)),
             "scored_share": share(sum(step.keys_scored for step in decoded)),
             "bytes_kept": result.bytes_kept, "dense_bytes": self._dense_bytes(length),
-            "slow_steps": result.slow_steps, **divergence, **self._text_scores(result, dense),
+            "slow_steps": result.slow_steps, "positions_remade": result.positions_remade, **divergence, **self._text_scores(result, dense),
             "seconds": result.seconds, "prefill_seconds": self.seconds, "text": result.text,
         }  # fmt: skip
 
@@ -182,10 +181,14 @@ class Sample:
 
 def read_task(lab: Lab, task: Task, rows: int, accumulates: bool) -> ReadPrompt:
     """Reads a task's prompt, keeping what `needs` says that the arms ask for."""
-    prompt: Any = task.prompt
+    return ReadPrompt.read(lab, prompt_of(lab, task), rows, accumulates)
+
+
+def prompt_of(lab: Lab, task: Task) -> Prompt:
+    """A task's prompt as the decoder takes it: a message where it is meant for a chat and the model knows how."""
     if task.chat and getattr(lab.tokenizer, "chat_template", None):
-        prompt = [{"role": "user", "content": prompt}]
-    return ReadPrompt.read(lab, prompt, rows, accumulates)
+        return [{"role": "user", "content": task.prompt}]
+    return task.prompt
 
 
 def needs(lab: Lab, arms: Sequence[Arm]) -> tuple[int, bool]:
@@ -195,8 +198,9 @@ def needs(lab: Lab, arms: Sequence[Arm]) -> tuple[int, bool]:
 
 
 def encode_continuation(lab: Lab, task: Task) -> list[int]:
-    """Ids of the text that the task gives to be scored; empty where the model writes its own."""
-    return lab.tokenizer(task.continuation, add_special_tokens=False)["input_ids"] if task.continuation else []
+    """Ids of the text that the task gives to be scored, at most `max_new_tokens`; empty where the model writes its own."""
+    ids = lab.tokenizer(task.continuation, add_special_tokens=False)["input_ids"] if task.continuation else []
+    return ids[: task.max_new_tokens]
 
 
 @torch.inference_mode()

@@ -19,6 +19,8 @@ COMMAND = (
     "sfi-lab evaluate --methods dense,sfi,streaming,snapkv,quest,oracle --tasks single_needle,multi_key,fact_qa -o DIR"
 )
 
+_NOTHING = "no evaluation of methods is there"
+
 SAMPLES = ("task", "kind", "length", "depth", "method", "budget", "score", "read_share", "kl")
 SUMMARY = ("group", "length", "method", "budget", "n", "score", "difference", "difference_low", "difference_high", "verdict",
            "read_share", "scored_share", "kl", "kl_low", "kl_high")  # fmt: skip
@@ -61,13 +63,25 @@ def summary_of(material: Material) -> Found:
     return _largest(material, SUMMARY, pl.col("n").max() if material.files else pl.lit(0))
 
 
-def samples_of(material: Material, keep: pl.Expr | None = None) -> Found:
-    """The samples of the evaluation with the most methods and prompts, of those with rows that pass `keep`."""
-    return _largest(material, SAMPLES, pl.col("task").n_unique(), keep)
+def samples_of(material: Material, keep: pl.Expr | None = None, task: str = "single_needle") -> Found:
+    """The samples of the evaluation with the most methods and prompts, of those with rows that pass `keep`.
+
+    task: what `keep` looks for, in the words of whoever has to run it.
+    """
+    what = _NOTHING
+    if keep is not None:
+        tables = material.tables(SAMPLES, _NOTHING, COMMAND)
+        there = sorted({kind for table in tables for kind in table.frame["kind"].drop_nulls().unique()})
+        what = (
+            f"no evaluation of the task {task}, with depths and scores, is there; those there are of {', '.join(there)}"
+        )
+    return _largest(material, SAMPLES, pl.col("task").n_unique(), keep, what)
 
 
-def _largest(material: Material, columns: Sequence[str], prompts: pl.Expr, keep: pl.Expr | None = None) -> Found:
-    found = material.tables(columns, "no evaluation of methods is there", COMMAND, keep)
+def _largest(
+    material: Material, columns: Sequence[str], prompts: pl.Expr, keep: pl.Expr | None = None, what: str = _NOTHING
+) -> Found:
+    found = material.tables(columns, what, COMMAND, keep)
     size = lambda t: t.frame.select(pl.col("method").n_unique(), prompts.alias("n")).row(0)  # noqa: E731
     best = max(found, key=size)  # the first of equal ones
     material.use([best.path])

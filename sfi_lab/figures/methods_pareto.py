@@ -144,18 +144,19 @@ def _series(
     at: Axes, look: Look, mine: pl.DataFrame, what: str, ends: tuple[pl.Series, pl.Series], aside: float
 ) -> None:
     """One method's points. aside: its bars stand this many steps right of the points, so that they don't hide each other."""
+    on_top = 0.5 if mine["method"][0] == "sfi" else 0.0  # its variants are often where it is: larger, and below it
     x, y = mine["read_share"].to_numpy(), _shown(mine[what], what)
     low, high = (_shown(end, what) for end in ends)
     looked = mine["scored_share"].fill_null(0).to_numpy()
     shifted = at.transData + ScaledTranslation(1.6 * aside / 72, 0, at.figure.dpi_scale_trans)
-    at.vlines(x, low, high, color=look.color, linewidth=0.9, alpha=0.7, transform=shifted)
+    at.vlines(x, low, high, color=look.color, linewidth=0.9, alpha=0.7, transform=shifted, zorder=1 + on_top)
     ends = np.column_stack([np.tile(x, 2), np.concatenate([low, high])])
     at.update_datalim(ends[np.isfinite(ends).all(1)])  # lines beside their place are not looked at by themselves
     for i in np.flatnonzero(looked > 0):  # a second tick: keys read and keys looked at only to choose, together
         at.plot([x[i], x[i] + looked[i]], [y[i]] * 2, color=look.color, linewidth=0.6, linestyle=style.DASHES[2])
         at.plot(x[i] + looked[i], y[i], "|", color=look.color, markersize=5)
     at.plot(x, y, marker=look.marker, color=look.color, linestyle=look.dashes, mfc="white" if looked.any() else look.color,
-            markersize=4.5 if look.marker == "*" else 3.2, label=look.name, zorder=3)  # fmt: skip
+            markersize=4.5 if look.marker == "*" else 2.6 if on_top else 3.4, label=look.name, zorder=3 + on_top)  # fmt: skip
 
 
 def _shown(values: pl.Series, what: str) -> np.ndarray:

@@ -1,16 +1,20 @@
-"""A figure or table in a notebook cell: drawn as PNG, its text the caption, so that nbval compares facts."""
+"""A figure or table in a notebook cell: drawn as PNG with a palette, its text the caption, so that nbval compares facts."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from PIL import Image  # comes with matplotlib
 
 from sfi_lab.figures import style
 from sfi_lab.figures.make import checked_names
 from sfi_lab.figures.material import Material
 from sfi_lab.figures.registry import is_table, recipe
 from sfi_lab.figures.table import Table
+from sfi_lab.small_png import small_png
 from sfi_lab.trace import Trace
 
 SCREEN = 140  # dots an inch in a notebook
@@ -28,9 +32,8 @@ class Picture:
         return f"{self.name} ({width:.1f} × {height:.1f} in): {self.caption}"
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        return style.rendered(self.figure, "png", SCREEN), {
-            "width": round(self.figure.get_size_inches()[0] * _POINTS * 1.25)
-        }
+        whole = Image.open(io.BytesIO(style.rendered(self.figure, "png", SCREEN)))
+        return small_png(whole.convert("RGB")), {"width": round(self.figure.get_size_inches()[0] * _POINTS * 1.25)}
 
 
 class Listing:

@@ -24,9 +24,10 @@ class H2O(Method):
     """Heavy hitters (Zhang et al., "H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large Language Models",
     arXiv 2306.14048).
 
-    Each position's attention is summed over the prompt's queries and every later step. A step reads the newest positions
-    and, of the older ones still held, those with the largest sums, B in all; a position that leaves the recent window
-    stays if its sum beats the smallest one. The settings' sink is not forced in: sinks gather attention by themselves.
+    Each position's attention is summed over the prompt's queries and every later step; in a conversation, from the newest
+    turn's prompt on. A step reads the newest positions and, of the older ones still held, those with the largest sums, B in
+    all; a position that leaves the recent window stays if its sum beats the smallest one. The settings' sink is not forced
+    in: sinks gather attention by themselves.
 
     recent_share: share of B that is the recent window (published: half); both parts have at least one position.
     group: "mean", "max" or "sum" over the query heads of a KV head, each of which sums for itself (mean and sum choose
@@ -36,6 +37,7 @@ class H2O(Method):
     name = "h2o"
     title = "H2O"
     paper = "2306.14048"
+    fixed = ()
 
     recent_share: float = 0.5
     group: str = "mean"

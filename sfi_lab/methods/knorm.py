@@ -38,6 +38,7 @@ class KNorm(Method):
     name = "knorm"
     title = "KNorm"
     paper = "2406.11430"
+    fixed = ()
 
     skip_layers: int = 2
     continue_in_decode: bool = False

@@ -12,13 +12,19 @@ from sfi_lab.settings import Settings
 if TYPE_CHECKING:
     from sfi_lab.loading import ModelSpec
 
+RECENT_SHARE = 4  # a quarter of a budget is the recent window, where the settings' doesn't fit
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """A way to decode with fewer keys. Subclasses are frozen dataclasses whose fields are the method's parameters.
 
     budget: positions that a step reads per layer and KV head (mean over the layers), sink and recent among them; None
-        takes sink + recent + K of the settings it is used with. Methods with slow steps read more on those.
+        takes sink + recent + K of the settings it is used with. Methods with slow steps read more on those; what else a
+        method reads beside B is in its docstring, and what it really read in `keys_read`. The settings' K becomes what
+        their sink and recent leave of the budget. Where they leave nothing, a method that goes by the settings' windows
+        (SFI, `interval`, `drift`) refuses it; those with a rule of their own take any budget from 2 on (`streaming` and
+        `oracle`: sink + 2, `quest`: a page).
 
     A method either changes the settings of the slow-fast decoder (`settings`), or gives a `Rule` of its own (`rule`).
     """
@@ -26,6 +32,7 @@ class Method:
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]  # arXiv number, "" where there is none
+    fixed: ClassVar[tuple[str, ...]] = ("sink", "recent")  # the settings' windows that a budget leaves as they are
 
     budget: int | None = None
 
@@ -33,16 +40,30 @@ class Method:
         self.check_whole("budget", 2, optional=True)
 
     def settings(self, base: Settings) -> Settings:
-        """The settings this method runs with; the budget becomes K."""
+        """The settings this method runs with: sink + recent + K is the budget.
+
+        K takes what the windows leave. Where they leave nothing, a window that isn't `fixed` gives way: recent becomes a
+        quarter of the budget, as `sfi-lab evaluate` has it, and sink what is left.
+
+        Raises SfiError for a budget that doesn't hold the fixed windows and, of recent (where it isn't fixed) and K, a
+        position each.
+        """
         if self.budget is None:
             return base
-        k = self.budget - base.sink - base.recent
-        if k < 1:
+        sink, recent = base.sink, base.recent
+        held = [getattr(base, window) for window in self.fixed]
+        beside = 1 if "recent" in self.fixed else 2
+        if self.budget < sum(held) + beside:
+            windows = " and ".join(f"{n} {window}" for n, window in zip(held, self.fixed, strict=True))
             raise SfiError(
-                f"{self.name}: budget = {self.budget} leaves nothing to select beside {base.sink} sink and {base.recent} "
-                "recent positions; allowed: a larger budget, or a smaller recent"
+                f"{self.name}: budget = {self.budget} leaves {'nothing to select' if beside == 1 else 'too little'} beside "
+                f"{windows} positions; allowed: a budget above {sum(held) + beside - 1}, or a smaller {self.fixed[-1]}"
             )
-        return base.with_(k=k)
+        if "sink" not in self.fixed:
+            sink = min(sink, self.budget - 2)
+        if "recent" not in self.fixed and sink + recent >= self.budget:
+            recent = min(max(1, self.budget // RECENT_SHARE), self.budget - sink - 1)
+        return base.with_(sink=sink, recent=recent, k=self.budget - sink - recent)
 
     def rule(self, settings: Settings, spec: ModelSpec) -> Rule | None:
         """A fresh rule for one sequence under `settings` (those that `settings()` returned); None: the slow-fast decoder's own."""

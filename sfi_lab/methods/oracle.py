@@ -30,6 +30,7 @@ class OracleTopK(Method):
     name = "oracle"
     title = "Oracle Top-K"
     paper = ""
+    fixed = ("sink",)
 
     def rule(self, settings: Settings, spec: ModelSpec) -> MostAttended:
         return MostAttended(settings.sink, settings.recent, settings.k)

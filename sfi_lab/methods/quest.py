@@ -24,9 +24,12 @@ class Quest(Method):
     """Query-aware pages (Tang et al., "Quest: Query-Aware Sparsity for Efficient Long-Context LLM Inference", arXiv 2406.10774).
 
     The cache is cut into pages; each keeps the least and the greatest value of its keys in every channel. A page's score,
-    Σ_i max(q_i · min_i, q_i · max_i), is above the product of the query with any of its keys. Every step reads
+    Σ_i max(q_i · min_i, q_i · max_i), is at least the product of the query with any of its keys. Every step reads
     ⌊B / page⌋ pages: the newest, which may be partly filled, and the best of the others. Nothing is ever dropped. Sink
     and recent positions have no rights: the settings' only count into B.
+
+    B is rounded down to whole pages and the newest page grows from 1 to `page` positions, so a step reads B at most and
+    often less: with the published page, 17 to 32 positions of a B of 40, 1 to 16 of a B of 17. `keys_read` says how many.
 
     page: positions of a page (published: 16), at most B.
     group: "max" or "mean" of the scores of a KV head's query heads. The paper's models have no groups; the default is
@@ -38,6 +41,7 @@ class Quest(Method):
     name = "quest"
     title = "Quest"
     paper = "2406.10774"
+    fixed = ()
 
     page: int = 16
     group: str = "max"
@@ -49,13 +53,23 @@ class Quest(Method):
         self.check_choice("group", ("mean", "max"))
         self.check_whole("dense_layers", 0)
 
+    def settings(self, base: Settings) -> Settings:
+        settings = super().settings(base)
+        self._room(settings)  # said before a model is loaded
+        return settings
+
     def rule(self, settings: Settings, spec: ModelSpec) -> BestPages:
+        return BestPages(self, self._room(settings) // self.page)
+
+    def _room(self, settings: Settings) -> int:
+        """The budget; SfiError if it doesn't hold a page."""
         budget = budget_of(settings)
         if self.page > budget:
             raise SfiError(
-                f"quest: page = {self.page} does not fit in {budget} positions (sink + recent + K); allowed: 1 to {budget}"
+                f"quest: page = {self.page} does not fit in {budget} positions (sink + recent + K); allowed: 1 to {budget}, "
+                "or a larger budget"
             )
-        return BestPages(self, budget // self.page)
+        return budget
 
 
 class BestPages(Rule):

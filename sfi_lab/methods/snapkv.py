@@ -27,7 +27,9 @@ class SnapKV(Method):
     dropped later, so a step reads B positions and all tokens since the prompt. The settings' sink and recent only count
     into B. A prompt of at most B positions is kept whole.
 
-    window: w, the observation window (published: 16 to 64). One that does not fit (w ≥ B) is cut to half of B.
+    window: w, the observation window. The published code runs with 32 unless told otherwise (the 64 in its class's
+        signature is never used then), the published experiments with 16 and 32. One that does not fit (w ≥ B) is cut to
+        half of B.
     pool: positions that share their scores, odd; the published averages count zeros beyond the ends.
     pooling: "mean" (the published default) or "max".
     group: "mean" or "max" over the query heads of a KV head. The paper selects for each query head by itself, which a
@@ -37,6 +39,7 @@ class SnapKV(Method):
     name = "snapkv"
     title = "SnapKV"
     paper = "2404.14469"
+    fixed = ()
 
     window: int = 32
     pool: int = 5

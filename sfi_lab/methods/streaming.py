@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 class StreamingLLM(Method):
     """Sink and recent alone (Xiao et al., "Efficient Streaming Language Models with Attention Sinks", arXiv 2309.17453).
 
-    The whole budget beside the sinks is the sliding window; the sinks are the settings' (4, as in the paper). Positions
-    keep their place in the text: the paper's renumbering inside the cache matters only beyond the model's context.
+    The whole budget beside the sinks is the sliding window; the sinks are the settings' (4, as in the paper). Two things
+    differ from the paper: positions keep their place in the text, where it numbers them anew inside the cache (what lets
+    it pass the model's context, and what brings the sinks nearer to the query); and the prompt is read with dense
+    attention, as for every method here, where it streams through the same window.
     """
 
     name = "streaming"
     title = "StreamingLLM"
     paper = "2309.17453"
+    fixed = ("sink",)
 
     def rule(self, settings: Settings, spec: ModelSpec) -> Rule:
         return SinkAndRecent(settings.sink, budget_of(settings) - settings.sink)

@@ -48,7 +48,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(
 def parse_method(text: str | Method) -> Method:
     """A method from its name and parameters, "name" or "name:parameter=value:…"; a Method is returned as it is.
 
-    Raises SfiError for an unknown name or parameter, or a value that is not allowed.
+    Raises SfiError for an unknown name or parameter, one that is given twice, or a value that is not allowed.
     """
     if isinstance(text, Method):
         return text
@@ -63,6 +63,8 @@ def parse_method(text: str | Method) -> Method:
         parameter, equals, value = part.partition("=")
         if parameter not in allowed or not equals:
             raise SfiError(f"{name} has no parameter {part!r}; allowed: {', '.join(f'{a}=…' for a in allowed)}")
+        if parameter in values:
+            raise SfiError(f"{name}: {parameter} is given twice in {text!r}; allowed: once")
         values[parameter] = _value(value)
     return METHODS[name](**values)
 

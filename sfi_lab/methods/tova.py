@@ -23,7 +23,7 @@ class TOVA(Method):
     """Token omission via attention (Oren et al., "Transformers are Multi-State RNNs", arXiv 2401.06104).
 
     After the prompt, and after every step, B positions stay: those with the most attention of the last query. So a step
-    reads the B that stayed and its own. The last query's own position always stays (the released code would drop it too
+    reads the B that stayed and its own, B + 1. The last query's own position always stays (the released code would drop it too
     if it had the least). The settings' sink and recent only count into B.
 
     heads: "all" averages over all query heads of the layer, one set for all its KV heads (the paper's); "group" gives
@@ -33,6 +33,7 @@ class TOVA(Method):
     name = "tova"
     title = "TOVA"
     paper = "2401.06104"
+    fixed = ()
 
     heads: str = "all"
 

@@ -1,13 +1,10 @@
-"""What a batch gives back, and the steps that can be known before it is decoded."""
+"""What a batch gives back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sfi_lab.errors import SfiError
 from sfi_lab.runtime.state import REASONS, TRIGGER
-from sfi_lab.settings import Settings
 
 
 @dataclass
@@ -36,20 +33,3 @@ class BatchResult:
             names = [trigger if step[1][b] == TRIGGER else REASONS[step[1][b]] for step in history[:end]]
             result.reasons.append(["prompt", *names[1:]])
         return result
-
-
-def fixed_schedule(settings: Settings) -> Iterator[str]:
-    """The kinds of all steps where text decides nothing (trigger "period" or "never") and there is always something to
-    select: the host needs no flags. The first step, which may carry the prompt's window, counts as slow."""
-    if settings.trigger not in ("period", "never"):
-        raise SfiError(f"the steps of trigger {settings.trigger!r} aren't known before decoding")
-    ends = [
-        every
-        for every in (settings.period * (settings.trigger == "period"), settings.t_max and settings.t_max + 1)
-        if every
-    ]
-    every = min(ends, default=0)
-    step = 0
-    while True:
-        yield "slow" if step == 0 or (every and step % every == 0) else "fast"
-        step += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _SMALL_MASK = 1 << 22  # entries of an explicit mask that cost nothing worth saving
-
-Forward = Callable[[BatchState, StepAttention], Tensor]  # logits [B, V] of the coming step
 
 
 class PlainForward:

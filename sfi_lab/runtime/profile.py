@@ -1,14 +1,7 @@
 """A step's timeline: when each layer's attention, selector, Top-K and packing ran, and on which stream.
 
-| column   | type    | what                                                                   |
-|----------|---------|------------------------------------------------------------------------|
-| layer    | int16   |                                                                        |
-| stream   | string  | "main", or "selector" for the second stream                            |
-| stage    | string  | "attention", "selector", "topk", "pack"; "step" (layer -1) for the whole |
-| start_ms | float32 | since the step began                                                   |
-| end_ms   | float32 |                                                                        |
-
-Profiled steps are not timed steps: the events between kernels cost something themselves.
+Its columns and its place in a trace's folder: `sfi_lab.trace.timeline`, which also reads it. Profiled steps are not timed steps: the
+events between kernels cost something themselves.
 """
 
 from __future__ import annotations
@@ -22,10 +15,9 @@ import torch
 
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime.graphs import Graphs
+from sfi_lab.trace.timeline import TIMELINE, TIMELINE_FILE
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from sfi_lab.runtime.engine import Engine
 
 _STREAMS = {"attention": "main", "step": "main"}
@@ -126,21 +118,11 @@ def chrome_trace(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write_timeline(folder: str | Path, rows: list[dict[str, Any]]) -> None:
-    """Into a trace's folder: timeline/part-00000.parquet and timeline.json (Chrome, Perfetto)."""
+    """Into a trace's folder: its table (`sfi_lab.trace.timeline`) and timeline.json (Chrome, Perfetto)."""
     import polars as pl
 
     root = Path(folder)
-    (root / "timeline").mkdir(parents=True, exist_ok=True)
-    schema = {"layer": pl.Int16, "stream": pl.String, "stage": pl.String, "start_ms": pl.Float32, "end_ms": pl.Float32}
-    pl.DataFrame(rows, schema=schema).write_parquet(root / "timeline" / "part-00000.parquet")
+    table = root / TIMELINE_FILE
+    table.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(rows, schema=TIMELINE).write_parquet(table)
     (root / "timeline.json").write_text(json.dumps(chrome_trace(rows)), encoding="utf-8")
-
-
-def read_timeline(folder: str | Path) -> pl.DataFrame:
-    """The table of a profiled run. Raises SfiError where there is none."""
-    import polars as pl
-
-    path = Path(folder) / "timeline" / "part-00000.parquet"
-    if not path.is_file():
-        raise SfiError(f"{folder} has no timeline; `sfi_lab.runtime.profile.timeline` makes one")
-    return pl.read_parquet(path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sfi_lab.errors import SfiError
@@ -14,13 +15,15 @@ from sfi_lab.errors import SfiError
 class Field:
     """One setting: its symbol in the paper, a sentence for a person, the allowed values and a check that returns them.
 
-    `check` takes the raw value and returns the stored one (e.g. an int for 4.0), or raises ValueError.
+    `check` takes the raw value and returns the stored one (e.g. an int for 4.0), or raises ValueError. `option` is its name
+    on the command line where that isn't the field's own.
     """
 
     symbol: str
     meaning: str
     allowed: str
     check: Callable[[Any], Any]
+    option: str | None = None
 
     def validated(self, name: str, value: Any) -> Any:
         """The value to store; SfiError names the field, the value and what is allowed."""
@@ -86,7 +89,17 @@ def _lam_clip(value: Any) -> float | tuple[float, float]:
     return _share(value)
 
 
-TRIGGERS = ("sentence", "period", "random", "drift", "never")
+# The trigger policies, the one place that lists them: the setting's value and its class in `sfi_lab.trigger`, which reads
+# the classes from here. Words, not imports: settings stand below the policies and load without torch.
+TRIGGERS: Mapping[str, str] = MappingProxyType(
+    {
+        "sentence": "sentence.SentencePolicy",
+        "period": "period.PeriodPolicy",
+        "random": "random_interval.RandomPolicy",
+        "drift": "drift.DriftPolicy",
+        "never": "never.NeverPolicy",
+    }
+)
 
 FIELDS: dict[str, Field] = {
     "sink": Field("sink", "first positions that every step reads", "a whole number ≥ 0", _integer(0)),
@@ -154,8 +167,12 @@ FIELDS: dict[str, Field] = {
         "α_cross", "how strongly a candidate is left to the KV head that wants it most", "a number ≥ 0", _number(0)
     ),
     "temperature": Field(
-        "τ", "temperature of the softmax over KV heads (exclusivity)", "a number > 0", _number(0, above=True)
-    ),
+        "τ",
+        "temperature of the softmax over KV heads (exclusivity)",
+        "a number > 0",
+        _number(0, above=True),
+        option="tau",
+    ),  # --temperature is sampling's, as everywhere else
     "recent_mode": Field(
         "recent mode",
         "'sliding' as in the paper; 'pinned': the window's start waits for the next refresh, so nothing falls into a hole",

@@ -1,4 +1,4 @@
-"""The frozen `Settings` dataclass: presets, overrides, dictionaries, TOML and differences."""
+"""The frozen `Settings` dataclass: presets, overrides, dictionaries, settings files and differences."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Settings:
     # in and out ----------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values (a pair becomes a list, so that JSON and TOML round-trip)."""
+        """All fields as plain values (a pair becomes a list, so that JSON round-trips)."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
@@ -130,17 +130,20 @@ class Settings:
         """From a dictionary; missing fields take the defaults, unknown ones raise."""
         return cls().with_(**values)
 
-    def to_toml(self, path: str | Path | None = None) -> str:
-        """TOML text, also written to `path` where one is given."""
-        text = "".join(f"{name} = {_toml(value)}\n" for name, value in self.to_dict().items())
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
-
     @classmethod
-    def from_toml(cls, source: str | Path) -> Settings:
-        """From TOML text, or from a file given as a Path or as a name that ends in .toml; missing fields take the defaults."""
-        return cls.from_dict(toml_values(source))
+    def from_toml(cls, path: str | Path, base: Settings | None = None) -> Settings:
+        """`base` (default: the defaults) with the fields that a TOML file sets; what `--settings` reads on the command line.
+
+        Raises SfiError for a file that can't be read or is no TOML, an unknown field or a value that isn't allowed.
+        """
+        try:
+            values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SfiError(f"settings file {path} can't be read: {reason}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SfiError(f"settings file {path} is not valid TOML: {error}") from None
+        return (base or cls()).with_(**values)
 
     def to_code(self) -> str:
         """The shortest Python expression that makes these settings, e.g. `Settings.paper(k=256)`."""
@@ -152,17 +155,6 @@ class Settings:
         return f"Settings.{name}({changed})"
 
 
-def toml_values(source: str | Path) -> dict[str, Any]:
-    """The fields that a TOML text or file sets, not yet checked."""
-    is_file = isinstance(source, Path) or (source.endswith(".toml") and "\n" not in source)
-    try:
-        return tomllib.loads(Path(source).read_text(encoding="utf-8") if is_file else source)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SfiError(f"settings file {source} can't be read: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SfiError(f"settings are not valid TOML: {error}") from None
-
-
 def _refuse_unknown(values: dict[str, Any]) -> None:
     known = {f.name for f in fields(Settings)}
     for name in values:
@@ -170,23 +162,3 @@ def _refuse_unknown(values: dict[str, Any]) -> None:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise SfiError(f"unknown setting {name!r}{hint} Known settings: {', '.join(FIELDS)}")
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    if isinstance(value, str):
-        return '"' + "".join(map(_toml_character, value)) + '"'
-    return repr(value)
-
-
-def _toml_character(c: str) -> str:
-    """As a basic TOML string wants it: quotes, backslashes and control characters escaped."""
-    if c in _TOML_SHORT:
-        return _TOML_SHORT[c]
-    return f"\\u{ord(c):04x}" if not c.isprintable() and ord(c) < 0x10000 else c
-
-
-_TOML_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

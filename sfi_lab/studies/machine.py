@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import sfi_lab
-from sfi_lab.bench.machine import cpu_name
+from sfi_lab.processor import cpu_name
 
 
 def machine(device: torch.device | str = "cpu") -> dict[str, str | int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfi_lab.errors import SfiError
 from sfi_lab.tasks import KINDS, Haystack, Task, make
-from sfi_lab.text import prompt, prompt_names, pydoc_document
+from sfi_lab.text import prompt, prompt_names, prompt_text, pydoc_document
 
 if TYPE_CHECKING:
     from sfi_lab.lab import Lab
@@ -66,7 +66,8 @@ def _one(lab: Lab, item: str, prompt_tokens: int, new_tokens: int) -> list[Mater
     if item in prompt_names():
         return [_project(lab, item, prompt_tokens)]
     if Path(item).is_file():
-        return [Material(Path(item).stem, "file", _tail(lab, Path(item).read_text(encoding="utf-8"), prompt_tokens))]
+        text = prompt_text(Path(item).read_text(encoding="utf-8"))
+        return [Material(Path(item).stem, "file", _tail(lab, text, prompt_tokens))]
     raise SfiError(
         f"{item!r} is no prompt; allowed: project, pydoc:N, tasks:N, sweep:L:L, {', '.join(KINDS)}, a text file, or one of {', '.join(prompt_names())}"
     )

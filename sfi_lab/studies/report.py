@@ -32,11 +32,15 @@ def with_interval(name: str = "value", low: str = "low", high: str = "high", dig
     return pl.struct(name, low, high).map_elements(text, return_dtype=pl.String)
 
 
-def document(title: str, parts: Sequence[tuple[str, str]], machine: dict, command: str | None = None) -> str:
-    """A report: sections, then machine and command."""
+def document(title: str, parts: Sequence[tuple[str, str]], runs: Sequence[tuple[dict, str]]) -> str:
+    """A report: sections, then each machine with the commands that ran there. runs: (machine, command) pairs."""
     body = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts)
-    facts = ", ".join(f"{name} {value}" for name, value in machine.items())
-    return f"# {title}\n\n{body}\n\n## Where and how\n\n{facts}\n\n    {command or command_line()}\n"
+    commands: dict[str, list[str]] = {}
+    for machine, command in runs:
+        facts = ", ".join(f"{name} {value}" for name, value in machine.items())
+        commands.setdefault(facts, []).append(f"    {command}")
+    where = "\n\n".join("\n".join([facts, "", *lines]) for facts, lines in commands.items())
+    return f"# {title}\n\n{body}\n\n## Where and how\n\n{where}\n"
 
 
 def command_line() -> str:

@@ -108,7 +108,7 @@ def run_study(
         f"Model {lab.name} ({config['dtype']}), {len(material)} prompts of at most {prompt_tokens} tokens, {new_tokens} new tokens each, "
         f"`{settings.to_code()}`."
     )
-    store.publish(tables, document(study.title, [("Setting", head), *parts], facts, command))
+    store.publish(tables, document(study.title, [("Setting", head), *parts], [(facts, command)]))
     if references is None:
         shutil.rmtree(store.root / "references", ignore_errors=True)
     return {

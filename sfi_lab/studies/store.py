@@ -14,6 +14,8 @@ import polars as pl
 
 from sfi_lab.errors import SfiError
 
+DESCRIBED = "study.json"
+
 
 class Store:
     """OUT/study.json (what is being studied), OUT/work/<prompt>/ (frames and arrays of one prompt), OUT/*.parquet and report.md.
@@ -22,22 +24,28 @@ class Store:
     """
 
     def __init__(self, root: str | Path, config: dict[str, Any]) -> None:
-        """Opens or begins a study. Raises SfiError if the folder holds another one, or something that is no study."""
+        """Opens or begins a study.
+
+        Raises SfiError if the folder holds another one, or something that is no study, or can't be written to.
+        """
         self.root = Path(root)
-        described = self.root / "study.json"
         config = json.loads(json.dumps(config))
-        if described.is_file():
-            before = json.loads(described.read_text(encoding="utf-8"))
+        before = read_config(self.root)
+        if before is not None:
             changed = sorted(key for key in {*before, *config} if before.get(key) != config.get(key))
             if changed:
+                what = ", ".join(_changed(key, before.get(key), config.get(key)) for key in changed)
                 raise SfiError(
-                    f"{self.root} holds a study with another {', '.join(changed)}; give a new folder, or the same arguments to go on"
+                    f"{self.root} holds a study with another {what}; give a new folder, or the same arguments to go on"
                 )
         elif self.root.is_dir() and any(self.root.iterdir()):
             raise SfiError(f"{self.root} is not empty and holds no study; give a new folder")
         self.work = self.root / "work"
-        self.work.mkdir(parents=True, exist_ok=True)
-        _replace(described, json.dumps(config, indent=1, ensure_ascii=False).encode())
+        try:
+            self.work.mkdir(parents=True, exist_ok=True)
+            _replace(self.root / DESCRIBED, json.dumps(config, indent=1, ensure_ascii=False).encode())
+        except OSError as error:
+            raise SfiError(f"{self.root} can't hold results: {error.strerror}; give another folder") from None
         self.config = config
 
     def done(self, name: str) -> bool:
@@ -88,6 +96,26 @@ class Store:
 
     def _folder(self, name: str) -> Path:
         return self.work / re.sub(r"[^\w.-]", "_", name)
+
+
+def _changed(key: str, there: Any, now: Any) -> str:
+    """What differs, with both values where they are short enough to read in a sentence."""
+    values = f" ({there}, now {now})"
+    return key + (values if not isinstance(there, (list, dict)) and len(values) < 80 else "")
+
+
+def read_config(root: Path) -> dict[str, Any] | None:
+    """What a folder's study is about; None where it holds none. Raises SfiError for a damaged description."""
+    described = root / DESCRIBED
+    if not described.is_file():
+        return None
+    try:
+        found = json.loads(described.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise SfiError(f"{described} is damaged: it is no JSON object; give a new folder, or put the file back")
+    return found
 
 
 def _replace(path: Path, content: bytes) -> None:

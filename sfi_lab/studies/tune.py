@@ -244,15 +244,14 @@ def conclude(
 
 def _why(winner: dict, shown: pl.DataFrame, target: Target, confirmed: pl.DataFrame | None) -> str:
     base = shown.filter(pl.col("setting") == 0).row(0, named=True)
-    kind = (
-        "measured by re-runs"
-        if confirmed is not None
-        else "predicted from the recordings (proxy, not confirmed by a re-run)"
-    )
+    kind, base_kind = "predicted from the recordings (proxy, not confirmed by a re-run)", "proxy"
+    if confirmed is not None:  # the base is among the settings run again, so both numbers are of one kind
+        kind = base_kind = "measured by re-runs"
+        base |= {"kept": base["run_kept"], "read": base["run_read"]}
     met = "meets" if target.met(winner["kept"], winner["read"]) else "misses, as does everything tried,"
     lines = [
         f"{winner['settings']} {met} the target {target}: it keeps {winner['kept']:.4f} of the attention and reads {winner['read']:.1%} of the keys ({kind}).",
-        f"The base keeps {base['kept']:.4f} for {base['read']:.1%} of the keys (proxy). Changed: {winner['changed']}.",
+        f"The base keeps {base['kept']:.4f} for {base['read']:.1%} of the keys ({base_kind}). Changed: {winner['changed']}.",
         f"{shown.height} settings were tried, {int(shown['on_front'].sum())} of them on the front.",
     ]
     if confirmed is not None:

@@ -3,8 +3,8 @@
 | name | what |
 |---|---|
 | `parse_tasks("single_needle,mmlu", data, templates)` | task sources by name; `NAMES` says what each name is |
-| `TaskSource.name`, `.generated`, `.tasks(lengths, n, seed, count, tokenizer, limit)` | its tasks; generated ones have a length axis |
-| `Task` | prompt, right answers, depths of the facts, longest answer, and how it is scored |
+| `TaskSource.name`, `.generated`, `.tasks(lengths, n, seed, count, tokenizer, limit, max_new_tokens)` | its tasks, which fit into the limit with their answers; generated ones have a length axis |
+| `Task`, `Task.fingerprint` | prompt, right answers, depths of the facts, longest answer, and how it is scored; what tells two such apart |
 | `score(task, text)` | 0 to 1, for tasks whose `scoring` is "answers", by `METRICS[task.metric]` |
 | `generation_scores(ids, logprobs, dense_ids)` | repetition, perplexity and divergence, where it is "generation" |
 | `perplexity(logprobs)` | exp of the mean NLL, where it is "perplexity" and `continuation` was teacher-forced |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfi_lab.errors import SfiError
+from sfi_lab.tasks.positions import within
 from sfi_lab.tasks.source import TaskSource
 from sfi_lab.tasks.task import Task
 from sfi_lab.text import pydoc_document
@@ -35,26 +37,39 @@ class GivenText(TaskSource):
     def name(self) -> str:
         return f"perplexity:{self.what}"
 
-    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None) -> list[Task]:
+    @property
+    def key(self) -> str:
+        """The text, so that one text isn't counted twice, by whatever path it is given."""
+        return f"perplexity:{DOCUMENTATION if self.what == DOCUMENTATION else _digest(_read(self.what))}"
+
+    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None, max_new_tokens=None) -> list[Task]:
         """`n` stretches a length, from places drawn by the seed; each begins where a paragraph does, if that leaves enough text."""
         if n < 1:
             raise SfiError(f"{self.name} needs a number of stretches from 1, not {n}")
         text = _read(self.what)
-        return [self._task(text, length, seed + i, count) for length in lengths for i in range(n)]
+        label = _label(self.what)
 
-    def _task(self, text: str, length: int, seed: int, count: Callable[[str], int]) -> Task:
+        def one(length: int, its_seed: int) -> Task:
+            build = lambda room: self._task(text, label, length, its_seed, count, room)  # noqa: E731
+            return within(build, length, tokenizer, limit, self.name, max_new_tokens)
+
+        return [one(length, seed + i) for length in dict.fromkeys(lengths) for i in range(n)]
+
+    def _task(self, text: str, label: str, length: int, seed: int, count: Callable[[str], int], room: int) -> Task:
+        """The stretch drawn by length and seed, of which the prompt is `room` long at most."""
         rng = random.Random(f"perplexity/{length}/{seed}")
         starts = [0, *(match.end() for match in re.finditer(r"\n\s*\n", text))]
         rng.shuffle(starts)
         for start in [*starts, 0]:
             pieces = _PIECE.findall(text, start)
-            prompt_end = fitting(pieces, length, count)
+            prompt_end = fitting(pieces, room, count)
             end = prompt_end + fitting(pieces[prompt_end:], CONTINUED, count)
             if prompt_end and end < len(pieces):
                 break
         else:
             raise SfiError(
-                f"{self.what} is too short for a prompt of {length} and {CONTINUED} more to continue it with"
+                f"{self.what} is too short for a prompt of {room} and {CONTINUED} more to continue it with: "
+                f"it has {count(text)} in all"
             )
         return Task(
             kind=self.name,
@@ -64,15 +79,23 @@ class GivenText(TaskSource):
             answers=(),
             depths=(),
             max_new_tokens=CONTINUED,
-            name=f"perplexity-{_plain(self.what)}-{length}-{seed}",
+            name=f"perplexity-{label}-{length}-{seed}",
             scoring="perplexity",
             continuation="".join(pieces[prompt_end:end]),
         )
 
 
-def _plain(what: str) -> str:
-    """A path without its ending, as one word that two files don't share."""
-    return Path(what).with_suffix("").as_posix().strip("/").replace("/", "_")
+def _label(what: str) -> str:
+    """What tasks are named by: the file's name without folder and ending, and 8 hex digits of its whole path.
+
+    Two files never share it, and one file has it in every call and whatever it holds: tasks of a file that was changed keep
+    their names and get other fingerprints.
+    """
+    return what if what == DOCUMENTATION else f"{Path(what).stem}-{_digest(Path(what).resolve().as_posix())}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def fitting(pieces: Sequence[str], length: int, count: Callable[[str], int]) -> int:

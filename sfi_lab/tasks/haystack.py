@@ -11,6 +11,8 @@ from sfi_lab.text import pydoc_document
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z“\"(])")
 
+_LEAST_TEXT = 20  # in units of `count`: less than that hides nothing
+
 
 def words(text: str) -> int:
     """Length in words: the `count` of callers that have no tokenizer."""
@@ -67,8 +69,11 @@ class Haystack:
         the frame.
         """
         room = length - self._count(frame) - self.measure(*needles)
-        if room < 20:
-            raise SfiError(f"a context of {length} is too short for this task's {len(needles)} facts and its question")
+        if room < _LEAST_TEXT:
+            raise SfiError(
+                f"a context of {length} is too short for this task's {len(needles)} facts and its question; "
+                f"the smallest allowed is {length - room + _LEAST_TEXT}"
+            )
         sentences = self.text(room, rng)
         if depth is None:
             places = [rng.randint(0, len(sentences)) for _ in needles]

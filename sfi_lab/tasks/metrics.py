@@ -101,7 +101,7 @@ def choice(text: str, answer: str, classes: Sequence[str] = ()) -> float:
 
 
 def stated_choice(text: str, answer: str, classes: Sequence[str] = ()) -> float:
-    """1 where the text says "The correct answer is (X)", with or without brackets, and X is the answer."""
+    """1 where LongBench V2's evaluation finds "The correct answer is (X)", with or without brackets, and X is the answer."""
     return float(chosen_letter(text, strict=True) == answer)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sfi_lab.errors import SfiError
+from sfi_lab.tasks.datasets.gpqa import TEMPLATES as GPQA_FORMS
 from sfi_lab.tasks.datasets.gpqa import Gpqa
 from sfi_lab.tasks.datasets.longbench import LongBench
 from sfi_lab.tasks.datasets.longbench_subsets import SUBSETS
@@ -35,22 +36,28 @@ NAMES: dict[str, str] = {
     "mmlu": "MMLU with five examples; mmlu:SUBJECT is one subject",
 }
 
+_CALLED = {studied: name for name, studied in ALIASES.items()}  # kinds that the recorded studies call otherwise
+TEMPLATE_NAMES = (*SUBSETS, "longbench_v2", *GPQA_FORMS, "mmlu", "mmlu:question")  # what a templates file may name
+
 
 def parse_tasks(names: str, data: Path | None = None, templates: Path | None = None) -> list[TaskSource]:
-    """Task sources of a comma-separated list of names (`NAMES`), each once, in order.
+    """Task sources of a comma-separated list of names (`NAMES`), each once, in order; a second name for the same is the same.
 
     data: a folder with local copies of data sets; None: data sets come through the hub. templates: a JSON file of prompt
     templates to use instead of this project's (`datasets.prompts.read_templates`).
 
     Raises SfiError: an unknown name, with those allowed; data that isn't there, with how to get it.
     """
-    own = read_templates(templates)
+    own = read_templates(templates, TEMPLATE_NAMES)
     data = None if data is None else Path(data)
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise SfiError(f"no task was named; allowed: {_allowed()}")
     found = [source for name in wanted for source in _sources(name, data, own)]
-    return list({source.name: source for source in found}.values())
+    chosen: dict[str, TaskSource] = {}
+    for source in found:
+        chosen.setdefault(source.key, source)
+    return list(chosen.values())
 
 
 def accuracy_by(tasks: Sequence[Task], scores: Sequence[float], label: str) -> dict[str, tuple[float, int]]:
@@ -70,9 +77,11 @@ def accuracy_by(tasks: Sequence[Task], scores: Sequence[float], label: str) -> d
 def _sources(name: str, data: Path | None, templates: dict[str, str]) -> list[TaskSource]:
     head, colon, rest = name.partition(":")
     if name.startswith("single_needle@"):
-        return [GeneratedSource(name, "single_needle", depth=_depth(name))]
+        depth = _depth(name)
+        return [GeneratedSource(f"single_needle@{depth:g}", "single_needle", depth=depth)]
     if name in GENERATED or name in ALIASES:
-        return [GeneratedSource(name, name)]
+        known = _CALLED.get(name, name)
+        return [GeneratedSource(known, known)]
     if head == "perplexity" and rest:
         return [GivenText(rest)]
     if head == "longbench" and rest:
@@ -93,7 +102,7 @@ def _depth(name: str) -> float:
         depth = -1.0
     if not 0 <= depth <= 1:
         raise SfiError(f"{name!r}: the depth is a number from 0 to 1, as in single_needle@0.25")
-    return depth
+    return float(f"{depth:g}") + 0.0  # as its name says it: 0.250 is 0.25 and -0 is 0
 
 
 def _allowed() -> str:

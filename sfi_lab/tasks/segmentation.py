@@ -9,11 +9,13 @@ from collections.abc import Iterable
 
 from sfi_lab.errors import SfiError
 
+INSTALL = "pip install '.[datasets]' in the project's folder"  # on no package index
+
 
 def need_segmentation(what: str) -> None:
     """Raises SfiError if Chinese words can't be told apart here: called before a run, not after it."""
     if importlib.util.find_spec("jieba") is None:
-        raise SfiError(f"{what} counts Chinese words, which needs jieba: pip install 'sfi-lab[datasets]'")
+        raise SfiError(f"{what} counts Chinese words, which needs jieba: {INSTALL}")
 
 
 def chinese_words(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from sfi_lab.errors import SfiError
 from sfi_lab.tasks.generated.table import make
 from sfi_lab.tasks.haystack import Haystack
+from sfi_lab.tasks.positions import within
 from sfi_lab.tasks.task import Task
 
 
@@ -18,6 +19,11 @@ class TaskSource(ABC):
 
     name: str
     generated: bool
+
+    @property
+    def key(self) -> str:
+        """What it asks: of sources with the same key one is enough."""
+        return self.name
 
     @abstractmethod
     def tasks(
@@ -28,14 +34,18 @@ class TaskSource(ABC):
         count: Callable[[str], int],
         tokenizer: Any = None,
         limit: int | None = None,
+        max_new_tokens: int | None = None,
     ) -> list[Task]:
         """The tasks, the same for the same arguments.
 
-        lengths: of the prompts at most, in units of `count`; data sets have their own and ignore them. n: tasks a length
-        where generated, else how many of the data set's (0: all), drawn by the seed. tokenizer, limit: prompts of data
-        sets that don't fit into `limit` positions with their answer are cut in the middle, which needs the tokenizer.
+        lengths: of the prompts at most, in units of `count`, each counted once; data sets have their own and ignore them.
+        n: tasks a length where generated, else how many of the data set's (0: all), drawn by the seed. tokenizer, limit:
+        the model's tokenizer and positions. Whatever a run adds to a prompt (chat template, special tokens) and its longest
+        answer fit into the limit too: a generated prompt has that much less text and keeps the asked length as its name, a
+        data set's is cut in the middle. Where all fits, a prompt doesn't depend on the limit. max_new_tokens: the longest
+        answer, instead of each task's own; a generated prompt gets longer for a shorter one, and never shorter for a longer one.
 
-        Raises SfiError: a length that is too short, data that is not there.
+        Raises SfiError: a length that is too short, or beyond the limit; data that is not there.
         """
 
 
@@ -48,8 +58,13 @@ class GeneratedSource(TaskSource):
     depth: float | None = None
     generated: bool = True
 
-    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None) -> list[Task]:
+    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None, max_new_tokens=None) -> list[Task]:
         if n < 1:
             raise SfiError(f"{self.name} is made to order: it needs a number of tasks from 1, not {n}")
         hay = Haystack(count)
-        return [make(self.kind, length, seed + i, count, hay, self.depth) for length in lengths for i in range(n)]
+
+        def one(length: int, its_seed: int) -> Task:
+            build = lambda room: make(self.kind, length, its_seed, count, hay, self.depth, room)  # noqa: E731
+            return within(build, length, tokenizer, limit, self.name, max_new_tokens)
+
+        return [one(length, seed + i) for length in dict.fromkeys(lengths) for i in range(n)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, fields
 
 from sfi_lab.errors import SfiError
 from sfi_lab.tasks.metrics import ALL_ANSWERS, METRICS
+from sfi_lab.text.stop_strings import find_stop
 
 SCORINGS = ("answers", "generation", "perplexity")
+# What a task is called, grouped and described by; everything else decides what is asked and how it is scored.
+_DESCRIBES = ("kind", "length", "seed", "name", "depths", "labels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,25 @@ class Task:
         if self.scoring == "answers" and not self.answers:
             raise SfiError(f"task {self.name} has no answers to score")
 
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits that stand for what is asked and how it is scored: the same for two tasks that agree in that.
+
+        A folder of results knows its tasks by name; with this it can tell that a name now stands for another prompt (another
+        version, template, tokenizer, file or limit) and that its rows don't belong to it. It is the beginning of a SHA-256 over
+        every field but kind, length, seed, name, depths and labels, as canonical JSON (sorted names, ASCII, lists for
+        tuples), so it doesn't depend on the process, the platform or the order of the fields.
+        """
+        asked = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _DESCRIBES}
+        text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
 
 def score(task: Task, text: str) -> float:
     """Score of a continuation, from 0 to 1, by the task's metric (`sfi_lab.tasks.metrics`).
 
-    The text counts up to the first of the task's `stop` strings (after leading line breaks). With "contains" it is the
+    The text counts up to the first of the task's `stop` strings that has text before it, as decoding ends there
+    (`find_stop`); with `first_line` up to its first line's end after leading line breaks. "contains" gives the
     share of the answers found; every other metric gives the best over the answers. Raises SfiError for a task that is
     not scored by answers.
     """
@@ -72,5 +91,5 @@ def score(task: Task, text: str) -> float:
 def _counted(task: Task, text: str) -> str:
     if task.stop or task.first_line:
         text = text.lstrip("\n")
-    stops = task.stop + (("\n",) if task.first_line else ())
-    return text[: min((at for at in map(text.find, stops) if at >= 0), default=len(text))]
+    text = text[: min((at for stop in task.stop if (at := find_stop(text, stop)) >= 0), default=len(text))]
+    return text.partition("\n")[0] if task.first_line else text

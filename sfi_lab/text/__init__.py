@@ -3,10 +3,12 @@
 | name | what |
 |---|---|
 | `prompt_names`, `prompt`, `Prompt` | the prompts in `data/prompts` |
+| `prompt_text` | the text of a prompt file, its header taken off |
+| `stop_strings.find_stop` | where a stop string ends a text |
 | `pydoc_topics`, `pydoc_document` | Python's own documentation as plain English text |
 """
 
 from sfi_lab.text.documents import pydoc_document, pydoc_topics
-from sfi_lab.text.prompts import Prompt, prompt, prompt_names
+from sfi_lab.text.prompts import Prompt, prompt, prompt_names, prompt_text
 
-__all__ = ["Prompt", "prompt", "prompt_names", "pydoc_document", "pydoc_topics"]
+__all__ = ["Prompt", "prompt", "prompt_names", "prompt_text", "pydoc_document", "pydoc_topics"]

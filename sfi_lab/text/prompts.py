@@ -58,6 +58,14 @@ def prompt(name: str) -> Prompt:
     return _parsed(name, files[name].read_text(encoding="utf-8"))
 
 
+def prompt_text(source: str) -> str:
+    """The text of a prompt file: a file of this project's form loses its header and outer white space, as in `prompt`;
+    any other text stays as it is, one that begins with another header or a rule of dashes too.
+    """
+    header, text = _split(source)
+    return source if header is None else text
+
+
 def prompts_folder() -> Path:
     """The folder of the prompts: `prompts` in $SFI_LAB_DATA if that is set, else `data/prompts` of the repository.
 
@@ -86,9 +94,18 @@ def _files() -> dict[str, Path]:
 
 
 def _parsed(name: str, source: str) -> Prompt:
+    header, text = _split(source)
+    if header is None:
+        raise SfiError(f"prompt {name} must begin with '---', a line 'kind: ...', a line 'language: ...' and '---'")
+    return Prompt(name, text, header["kind"], header["language"])
+
+
+def _split(source: str) -> tuple[dict[str, str] | None, str]:
+    """Header and text of a prompt file; None and the source where it has no such header."""
     lines = source.split("\n")
     end = lines.index(_FENCE, 1) if lines[0] == _FENCE and _FENCE in lines[1:] else 0
-    header = dict(line.split(": ", 1) for line in lines[1:end] if ": " in line)
-    if not end or set(header) != set(_FIELDS):
-        raise SfiError(f"prompt {name} must begin with '---', a line 'kind: ...', a line 'language: ...' and '---'")
-    return Prompt(name, "\n".join(lines[end + 1 :]).strip(), header["kind"].strip(), header["language"].strip())
+    fields = [line.partition(": ") for line in lines[1:end]]
+    header = {name: value.strip() for name, _, value in fields}
+    if set(header) != set(_FIELDS) or len(fields) != len(_FIELDS) or not all(header.values()):
+        return None, source
+    return header, "\n".join(lines[end + 1 :]).strip()

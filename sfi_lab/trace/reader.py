@@ -179,6 +179,7 @@ class Trace:
         """The trace in a few facts, as `sfi-lab trace info` prints them."""
         decoded = self.steps.filter(pl.col("route") != "prefill")
         read, available = decoded["keys_read"].sum(), decoded["keys_available"].sum()
+        remade = self.steps["positions_remade"]  # null in traces without it
         reasons = decoded.filter(pl.col("route") == "slow")["reason"].value_counts(sort=True)
         return {
             "path": str(self.path),
@@ -194,7 +195,8 @@ class Trace:
             "fast_steps": int((decoded["route"] == "fast").sum()),
             "reasons": dict(reasons.iter_rows()),
             "keys_read_share": round(read / available, 4) if available else None,
-            "bytes_kept": self.steps["bytes_kept"].max(),
+            "bytes_kept": self.steps["bytes_kept"][-1],  # as Result has it; most methods hold the prompt whole at first
+            "positions_remade": None if remade.null_count() else remade.sum(),
             "support_layers": self.layers,
             "qk_layers": self.qk_layers,
             "bytes": sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),

@@ -53,6 +53,8 @@ class RecordRequest:
         if record not in ALLOWED:
             raise SfiError(f"record = {record!r} is not known; allowed: {', '.join(ALLOWED)}")
         level, _, extra = record.partition("+")
+        if qk_layers is not None and not extra:
+            raise SfiError(f'qk_layers: record = {record!r} keeps no queries and keys; give "support+qk" or "audit+qk"')
         if isinstance(top, bool) or not isinstance(top, int) or top < 1:
             raise SfiError(f"record_top = {top!r} is not allowed; allowed: a whole number ≥ 1")
         chosen = _checked_layers("record_layers", support_layers, full_layers)

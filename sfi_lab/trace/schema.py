@@ -43,6 +43,7 @@ STEPS = {
     "keys_read": pl.Float64,  # mean over the layers with full attention and their KV heads
     "keys_scored": pl.Float64,  # keys looked at only to choose, the same mean (retrieval methods); null in traces without it
     "bytes_kept": pl.Int64,  # keys and values held by the layers with full attention; null in traces without it
+    "positions_remade": pl.Int32,  # fed again before the step's own, for K/V under dense attention (rectify); null in traces without it
     "keys_available": pl.Int32,  # cached positions, the query's own included
     "recent_start": pl.Int32,  # first position of the recent window of a fast step (reads [recent_start, position])
     "drift": pl.Float32,  # 1 - cosine of this step's queries to the last refresh's, mean over layers and heads; null if not tracked
@@ -85,7 +86,7 @@ SELECTION = {
 }
 
 # came later: traces without these columns stay readable, with nulls
-OPTIONAL = frozenset({"piece", "keys_scored", "bytes_kept"})
+OPTIONAL = frozenset({"piece", "keys_scored", "bytes_kept", "positions_remade"})
 
 TABLES = {"tokens": TOKENS, "steps": STEPS, "support": SUPPORT, "selection": SELECTION}
 

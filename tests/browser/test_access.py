@@ -5,7 +5,7 @@ import pytest
 pytestmark = pytest.mark.browser
 
 ALL = ("heads", "controls", "run", "map", "selection", "text", "compare", "anatomy", "stability", "timing", "decode")
-CONTROLS = "button, select, input, summary"
+CONTROLS = "button, select, input, summary, canvas"
 
 
 def awake(bench):
@@ -20,8 +20,8 @@ def test_every_control_has_a_name_and_a_tooltip(panels_page):
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     unnamed, untold = page.evaluate(
         """(all) => {
-          const named = (e) => e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim();
-          const told = (e) => e.closest('[title]') || e.tagName === 'SUMMARY';
+          const told = (e) => e.closest('[title]')?.title;
+          const named = (e) => e.getAttribute('aria-label') || e.getAttribute('aria-hidden') || e.labels?.length || e.textContent.trim();
           const found = [...document.querySelectorAll(all)], brief = (e) => e.outerHTML.slice(0, 120);
           return [found.filter((e) => !named(e)).map(brief), found.filter((e) => !told(e)).map(brief)]; }""",
         CONTROLS,
@@ -32,6 +32,18 @@ def test_every_control_has_a_name_and_a_tooltip(panels_page):
         "[...document.querySelectorAll('canvas[tabindex], [role=region], section')].filter((e) => !e.getAttribute('aria-label')).map((e) => e.outerHTML.slice(0, 120))"
     )
     assert silent == []
+
+
+def test_a_pictures_title_gives_way_to_what_hovers_over_it(panels_page):
+    """The browser's own tooltip would lie over the panel's."""
+    page, _ = panels_page("map")
+    title = "() => document.querySelector('.sfi-map canvas').title"
+    box = page.locator(".sfi-map canvas").bounding_box()
+    assert page.evaluate(title).startswith("Support map: ")
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.locator(".sfi-map .sfi-tip").is_visible() and page.evaluate(title) == ""
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    assert page.locator(".sfi-map .sfi-tip").is_hidden() and page.evaluate(title).startswith("Support map: ")
 
 
 def test_every_legend_entry_and_kind_explains_itself(panels_page):

@@ -1,43 +1,11 @@
 """Panels in a real browser without Jupyter: fake models, real canvases, pixels read back."""
 
-import base64
-import io
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from canvas_pixels import BEFORE, RECENT, SELECTED, SINK, hue, pixels
+
 pytestmark = pytest.mark.browser
-
-PIXELS = """(selector) => {
-  const canvas = document.querySelector(selector), {width, height} = canvas;
-  return {width, height, data: canvas.toDataURL('image/png').split(',')[1]};
-}"""
-
-
-def pixels(page, panel):
-    """RGBA of a panel's canvas, uint8 [height, width, 4]."""
-    page.wait_for_timeout(80)
-    got = page.evaluate(PIXELS, f".sfi-{panel} .sfi-canvas canvas")
-    return (plt.imread(io.BytesIO(base64.b64decode(got["data"]))) * 255).round().astype(np.uint8)
-
-
-def close_to(image, colour, within=12):
-    """Where an image has a colour, whatever its transparency."""
-    return (np.abs(image[..., :3].astype(int) - np.array(colour)).max(-1) <= within) & (image[..., 3] > 200)
-
-
-def hue(image, hexa, least=25):
-    """Where a pixel is a mix of white and `hexa`: it leans to that hue."""
-    target = np.array([int(hexa[i : i + 2], 16) for i in (1, 3, 5)], float)
-    ink = 255.0 - image[..., :3].astype(float)
-    wanted = 255.0 - target
-    length = np.linalg.norm(ink, axis=-1)
-    cosine = (ink @ wanted) / np.maximum(length * np.linalg.norm(wanted), 1e-9)
-    return (cosine > 0.985) & (length > least) & (image[..., 3] > 200)
-
-
-SINK, RECENT, SELECTED, BEFORE, BACK = "#a8327d", "#1467b3", "#00805e", "#c98500", (255, 255, 255)
 
 
 def test_map_shows_sink_recent_and_selected_where_they_are(panels_page):
@@ -172,6 +140,21 @@ def test_text_marks_slow_steps_and_what_is_kept(panels_page, trace):
     assert page.get_attribute("span.sfi-cursor", "data-i") == "200"
     odd, even = (page.evaluate(f"document.querySelectorAll('.sfi-{name}').length") for name in ("odd", "even"))
     assert odd and even, "sentences alternate"
+
+
+def test_a_reason_of_another_policy_has_a_letter_and_its_place_in_the_legends(panels_page):
+    def prepare(bench):
+        run = dict(bench.session.hub.run)
+        run["reason"] = ["every_verb" if reason == "sentence" else reason for reason in run["reason"]]
+        bench.session.hub.run = run
+
+    page, _ = panels_page("run", "text", prepare=prepare)
+    marks = page.evaluate("[...document.querySelectorAll('.sfi-slow')].map((s) => [s.dataset.mark, s.dataset.reason])")
+    assert ["E", "every verb"] in marks and all(letter for letter, _ in marks)
+    for panel in ("run", "text"):
+        assert "E every verb" in page.inner_text(f".sfi-{panel} .sfi-legend") and "S sentence" not in page.inner_text(
+            f".sfi-{panel} .sfi-legend"
+        )
 
 
 def test_text_is_virtual_and_searchable(panels_page, trace):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from canvas_pixels import pixels
 from sfi_lab import Trace
 from synthetic_trace import write_trace
-from test_canvases import pixels
 
 pytestmark = pytest.mark.browser
 

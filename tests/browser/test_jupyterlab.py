@@ -210,6 +210,20 @@ def test_shift_click_shows_the_mean_of_two_heads(lab_page):
     )
 
 
+def test_every_tab_says_what_it_answers(lab_page):
+    """Those that were never opened too, and a click on one takes none away."""
+    page, _ = lab_page
+    titles = "() => [...document.querySelectorAll('.sfi-workbench .lm-TabBar-tab')].map((e) => [e.textContent.trim(), e.title])"
+    page.wait_for_function(f"({titles})().every(([, title]) => title)")
+    before = page.evaluate(titles)
+    assert [name for name, _ in before] == ["Text", "Compare", "Anatomy", "Stability", "Timing"]
+    assert len({title for _, title in before}) == 5
+    page.click(".lm-TabBar-tabLabel >> text=Stability")
+    page.wait_for_selector(".sfi-stability canvas[data-frame]")
+    assert page.evaluate(titles) == before
+    page.click(".lm-TabBar-tabLabel >> text=Text")
+
+
 def test_compare_pins_the_current_settings(lab_page):
     page, _ = lab_page
     reset(page)
@@ -247,6 +261,7 @@ def test_decode_again_streams_a_new_run(lab_page):
     )
     assert page.inner_text(".sfi-decode .sfi-statement").endswith("the first 6 tokens are the same")
     assert page.get_attribute(".sfi-decode", "data-words") == "6"
+    assert page.locator(".sfi-decode .sfi-first").count() == 0, "the new run stopped; nothing differs"
     assert page.is_hidden(".sfi-decode [role=alert]")
 
 

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 from ui_browser import Watch, jupyter_server
 
+from canvas_pixels import close_to, pixels
 from sfi_widgets import MethodsPanel
 from sfi_widgets.methods_points import read_results
 from synthetic_results import write_results
-from test_canvases import close_to, pixels
 
 pytestmark = pytest.mark.browser
 
@@ -26,8 +26,8 @@ def results(tmp_path_factory):
 def opened(exported_page, results, tmp_path):
     """f(width=…, dark=…, **choices) -> (page, panel); window.m is the panel's model."""
 
-    def show(width=900, dark=False, **choices):
-        panel = MethodsPanel(results, **choices)
+    def show(width=900, dark=False, source=None, **choices):
+        panel = MethodsPanel(*(source or (results,)), **choices)
         page = exported_page(panel.to_html(tmp_path / "methods.html"), width, dark)
         page.evaluate(f"window.m = window.sfi.models['{panel.model_id}']")
         return page, panel
@@ -137,7 +137,7 @@ def test_keys_walk_over_points_and_open_their_prompts(opened):
     found = panel.failing()
     assert (
         page.inner_text(".sfi-samples h4")
-        == f"SnapKV, budget 128: {panel.worst['losing']} of 24 prompts lose to dense; all, by score lost"
+        == f"SnapKV, budget 128: {panel.worst['losing']} of 24 prompts lose to dense · listed: all, ordered by score lost"
     )
     tasks = page.eval_on_selector_all(".sfi-samples tbody th", "all => all.map((e) => e.textContent)")
     assert tasks == found["task"].to_list()
@@ -147,6 +147,38 @@ def test_keys_walk_over_points_and_open_their_prompts(opened):
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     assert page.evaluate("m.get('selected')") == [] and page.is_hidden(".sfi-samples")
+
+
+def test_a_cut_list_says_that_it_holds_more_than_what_loses(opened):
+    page, panel = opened(selected=["snapkv", 128])
+    losing, total = panel.worst["losing"], panel.worst["total"]
+    rows = losing + (total - losing) // 2
+    assert losing < rows < total
+    page.evaluate("(worst) => m.receive({worst})", {**panel.worst, "rows": panel.worst["rows"][:rows]})
+    assert page.inner_text(".sfi-samples h4") == (
+        f"SnapKV, budget 128: {losing} of {total} prompts lose to dense · listed: {rows} of all {total}, ordered by score lost"
+    )
+
+
+def test_the_statement_counts_methods_and_variants(opened):
+    page, _ = opened()
+    assert "· 3 methods beside dense (4 with variants) · budgets 64, 128 ·" in page.inner_text(
+        ".sfi-methods .sfi-statement"
+    )
+
+
+def test_sfi_is_painted_and_pointed_at_over_its_variants(opened, results):
+    """Where a variant has SFI's very numbers, SFI is what is seen and named."""
+    summary, samples = read_results(results)
+    twin = summary.filter(pl.col("method") == "sfi").with_columns(method=pl.lit("sfi_pinned"))
+    page, panel = opened(source=(pl.concat([summary, twin]), samples))
+    image = pixels(page, "methods")
+    at, _, _ = places(panel, image.shape[1])
+    assert near(image, NAVY, *at["sfi", 64], reach=2) > 12, "its own colour in the middle"
+    assert near(image, ORANGE, *at["sfi", 64], reach=6) > 8, "the variant's about it"
+    box = page.locator(".sfi-methods canvas").bounding_box()
+    page.mouse.move(box["x"] + at["sfi", 64][0], box["y"] + at["sfi", 64][1])
+    assert page.inner_text(".sfi-methods .sfi-tip").startswith("SFI, budget 64")
 
 
 def test_a_click_selects_and_says_that_prompts_need_a_kernel(opened):
@@ -215,7 +247,9 @@ def test_in_jupyterlab_the_kernel_lists_a_points_prompts(chromium, results, tmp_
         assert page.locator(".sfi-samples tbody tr").count() == 24
         page.select_option("select[aria-label=tasks]", "perplexity:pydoc")
         page.wait_for_function("document.querySelectorAll('.sfi-samples tbody tr').length === 12")
-        assert "12 of 12 prompts differ from dense; all, by KL to dense" in page.inner_text(".sfi-samples h4")
+        assert "12 of 12 prompts differ from dense · listed: all, ordered by KL to dense" in page.inner_text(
+            ".sfi-samples h4"
+        )
         assert max(sizes) < 40_000, f"the largest message has {max(sizes)} bytes"
         assert watch.outside == [] and watch.errors == [], (watch.outside, watch.errors)
         context.close()

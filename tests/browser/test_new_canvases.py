@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from test_canvases import BEFORE, RECENT, SELECTED, close_to, hue, pixels
+from canvas_pixels import BEFORE, RECENT, SELECTED, close_to, hue, pixels
 from test_timing_panel import ROWS
 
 pytestmark = pytest.mark.browser
@@ -125,3 +125,16 @@ def test_summary_line_and_progress(panels_page):
     page.evaluate("heads.receive({busy: false, progress: 1, summary: 'mass kept 91 %', summary_kind: 'proxy'})")
     assert page.is_hidden(".sfi-heads progress")
     assert page.inner_text(".sfi-heads .sfi-summary").replace("\n", " ").strip() == "mass kept 91 % proxy"
+
+
+def test_decode_again_marks_only_a_token_that_differs(panels_page):
+    page, bench = panels_page("decode")
+    recorded, words = bench.session.trace.token_ids, bench.session.trace.steps["text"].to_list()
+    marked = "[...document.querySelectorAll('.sfi-decode .sfi-first')].map((e) => e.textContent)"
+    page.evaluate("([ids, words]) => decode.receive({ids, words})", [recorded[:12], words[:12]])
+    assert page.evaluate(marked) == [], "a shorter run that agrees differs nowhere"
+    assert page.inner_text(".sfi-decode .sfi-statement").endswith("the first 12 tokens are the same")
+    texts = page.eval_on_selector_all(".sfi-decode .sfi-run", "all => all.map((e) => e.textContent)")
+    assert texts == ["".join(words), "".join(words[:12])]
+    page.evaluate("([ids, words]) => decode.receive({ids, words})", [[*recorded[:4], 7, 8], [*words[:4], " x", " y"]])
+    assert page.evaluate(marked) == [words[4], " x"]

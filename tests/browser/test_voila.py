@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PANELS = ("heads", "controls", "run", "map", "selection", "text", "compare", "anatomy", "stability", "timing", "decode")
 
 needs_voila = pytest.mark.skipif(
-    find_spec("voila") is None, reason="Voilà is not installed: pip install 'sfi-lab[voila]'"
+    find_spec("voila") is None, reason="Voilà is not installed: pip install '.[voila]' in the project's folder"
 )
 
 

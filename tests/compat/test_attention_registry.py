@@ -1,7 +1,5 @@
 """A session's attention function: the model's own logits come out, and nothing of it stays behind."""
 
-import time
-
 import pytest
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -127,13 +125,12 @@ def test_a_model_outside_the_registry_is_refused():
         pass
 
 
-def test_entering_costs_less_than_a_millisecond():
-    model = tiny_model("llama", num_hidden_layers=30)
-    best = min(_entering_seconds(model) for _ in range(20))
-    assert best < 1e-3, f"{best * 1e3:.2f} ms for 30 layers"
-
-
-def _entering_seconds(model) -> float:
-    start = time.perf_counter()
+def test_entering_asks_no_layer_for_what_it_lacks(monkeypatch):
+    """A session begins at every decode step. Asking a module for an attribute it hasn't got raises inside torch, ten times the
+    cost of looking; over the layers of a model that would be felt."""
+    model, asked = tiny_model("llama", num_hidden_layers=30), []
+    own = torch.nn.Module.__getattr__
+    monkeypatch.setattr(torch.nn.Module, "__getattr__", lambda part, name: asked.append(name) or own(part, name))
     with attention_function(model, "probe", PlainAttention()):
-        return time.perf_counter() - start
+        entering = list(asked)
+    assert len(entering) < 30, f"{len(entering)} look-ups for 30 layers, e.g. {entering[:3]}"

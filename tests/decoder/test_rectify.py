@@ -49,6 +49,7 @@ def test_only_what_fast_steps_made_since_the_last_slow_step_is_read_again(tiny_l
         assert len(new) == expected, f"step {step.index} read {len(new)} positions, not {expected}"
         since = since + 1 if step.route == "fast" else 0
     assert max(map(len, fed)) == 5, "period 5: four fast steps between two slow ones"
+    assert [step.positions_remade for step in steps] == [len(new) - 1 for new in fed]
 
 
 def test_without_it_they_are_not(tiny_lab, ids):
@@ -81,8 +82,10 @@ def test_what_is_selected_is_what_a_decoder_with_a_dense_cache_would_select(tiny
 
 def test_a_next_turn_reads_fast_positions_again(tiny_lab, ids):
     session = tiny_lab.session(RECTIFIED)
-    session.generate(ids, 9, ignore_eos=True, progress=False)
-    session.generate(ids[:5], 1, ignore_eos=True, progress=False)
+    first = session.generate(ids, 9, ignore_eos=True, progress=False)
+    second = session.generate(ids[:5], 1, ignore_eos=True, progress=False)
+    fast = [step.route for step in first.steps][::-1].index("slow")  # fast steps since the last slow one
+    assert fast > 0 and [step.positions_remade for step in second.steps] == [fast], "the prompt's row says so"
     assert largest_difference(tiny_lab, session, session.state.length) < 2e-5
 
 

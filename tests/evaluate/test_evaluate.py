@@ -1,41 +1,20 @@
-"""The harness on a tiny model: pairs, resumption, memory, what it refuses, and that its numbers are the decoder's."""
+"""The harness on a tiny model: pairs, resumption, and that its numbers are the decoder's."""
 
 import json
 
 import polars as pl
 import pytest
-import torch
 
+from harness_run import METHODS, SETTINGS, run, samples
 from sfi_lab import Settings, SfiError
 from sfi_lab.cli import main
-from sfi_lab.decoder.batch import generate_together
 from sfi_lab.decoder.read_prompt import ReadPrompt
-from sfi_lab.evaluate import ROWS, SUMMARY, evaluate, republish
+from sfi_lab.evaluate import ROWS, SUMMARY, republish
 from sfi_lab.evaluate.arms import make_arms
-from sfi_lab.evaluate.memory import Batcher
+from sfi_lab.evaluate.plan import make_plan
 from sfi_lab.evaluate.sample import dense_logprobs
 from sfi_lab.studies.material import counter
 from sfi_lab.tasks import parse_tasks
-
-METHODS = "sfi,streaming,sfi_rectified"
-SETTINGS = Settings.paper(sink=2, trigger="period", period=4, nms_radius=2)
-
-
-@pytest.fixture(scope="module")
-def lab(lab_of):
-    return lab_of("llama", "sdpa", num_hidden_layers=2, max_position_embeddings=1024)
-
-
-def run(lab, out, **over):
-    asked = {
-        "methods": METHODS, "tasks": "single_needle", "budgets": (24, 40), "contexts": (400,), "samples": 2,
-        "settings": SETTINGS, "max_new_tokens": 6, "out": out,
-    } | over  # fmt: skip
-    return evaluate(lab, asked.pop("methods"), asked.pop("tasks"), asked.pop("out"), **asked)
-
-
-def samples(out):
-    return pl.read_parquet(out / "samples.parquet")
 
 
 def test_every_task_is_seen_by_every_arm_and_dense_once(lab, tmp_path):
@@ -132,40 +111,6 @@ def test_size_of_the_batch_changes_nothing(lab, tmp_path):
     assert (a["kl"] - b["kl"]).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("no room"), MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory")]
-)
-def test_out_of_memory_halves_the_batch(lab, tmp_path, monkeypatch, error):
-    sizes = []
-
-    def short_of_memory(the_lab, jobs):
-        sizes.append(len(jobs))
-        if len(jobs) > 3:
-            generate_together(the_lab, jobs[:1])  # gets somewhere before it fails
-            raise error
-        return generate_together(the_lab, jobs)
-
-    run(lab, tmp_path / "whole")
-    monkeypatch.setattr("sfi_lab.evaluate.memory.generate_together", short_of_memory)
-    lines = []
-    run(lab, tmp_path / "halved", progress=lines.append, batch=14)
-    assert (
-        max(sizes[sizes.index(12) + 1 :]) <= 6
-        and lines.count("out of memory with 12 runs at once; going on with 6") == 1
-    )
-    a, b = samples(tmp_path / "whole"), samples(tmp_path / "halved")
-    assert (a["kl"] - b["kl"]).abs().max() < 1e-5 and a["text"].equals(b["text"])
-
-
-def test_what_is_no_lack_of_memory_is_not_hidden(lab, monkeypatch):
-    def fails(*_):
-        raise RuntimeError("something else")
-
-    monkeypatch.setattr("sfi_lab.evaluate.memory.generate_together", fails)
-    with pytest.raises(RuntimeError, match="something else"):
-        Batcher(lab, 8).generate([None] * 4)
-
-
 def test_long_texts_are_scored_by_the_dense_model(lab, tmp_path):
     run(
         lab, tmp_path, tasks="long_story,perplexity:pydoc", samples=1, contexts=(500,), max_new_tokens=12, budgets=(24,)
@@ -177,7 +122,7 @@ def test_long_texts_are_scored_by_the_dense_model(lab, tmp_path):
     assert story.filter(pl.col("method") == "dense")["first_difference"].item() is None
     assert story["equal_share"].max() == 1.0
     given = frame.filter(pl.col("kind") != "long_story")
-    assert (given["new_tokens"] > 12).all(), "given text is fed whole"
+    assert (given["new_tokens"] == 12).all(), "max_new_tokens counts for given text too"
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "long_story: perplexity and divergence" in report
 
@@ -189,26 +134,19 @@ def test_dense_logprobs_are_those_of_a_dense_run(lab):
     assert dense_logprobs(lab, read, run_.token_ids) == pytest.approx(want, abs=1e-4)
 
 
-WRONG = {
-    "only dense": ({"methods": "dense"}, "name another method"),
-    "unknown method": ({"methods": "snapvk"}, "did you mean snapkv"),
-    "budget in a method": ({"methods": "streaming:budget=9"}, "--budget"),
-    "small budget": ({"budgets": (3,)}, "budget = 3 leaves nothing to select"),
-    "no budget": ({"budgets": (0,)}, "budget = 0 is not allowed"),
-    "no samples": ({"samples": -1}, "samples = -1"),
-    "no batch": ({"batch": 0}, "batch = 0"),
-    "no context": ({"contexts": ()}, "contexts"),
-    "unknown task": ({"tasks": "nedle"}, "nedle"),
-    "one token": ({"max_new_tokens": 1}, "max_new_tokens = 1"),
-}
+def test_a_prompt_counts_once_however_often_it_is_named(lab, tmp_path):
+    found = run(lab, tmp_path, tasks="multi_key,multi_needle", methods="streaming", contexts=(400, 400), budgets=(24,))
+    frame = samples(tmp_path)
+    assert found["tasks"] == 2 and frame.height == 4
+    assert set(pl.read_parquet(tmp_path / "summary.parquet")["n"]) == {2}
+    assert frame["fingerprint"].n_unique() == 2
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_can_not_be_run_is_said_before_anything_is_decoded(lab, tmp_path, monkeypatch, name):
-    over, sentence = WRONG[name]
-    monkeypatch.setattr(ReadPrompt, "read", classmethod(lambda *_, **__: pytest.fail("decoding began")))
-    with pytest.raises(SfiError, match=sentence):
-        run(lab, tmp_path / "out", **over)
+def test_the_estimate_weighs_long_prompts_more(lab, tmp_path):
+    arms = make_arms("streaming", (24,), SETTINGS)
+    plan = make_plan(lab, arms, parse_tasks("single_needle"), (300, 900), 1, 0, 4)
+    short, long = plan.tasks
+    assert 2 < plan.left(10.0, [short], [long]) / 10.0 < 4 and plan.left(10.0, [short, long], []) == 0
 
 
 def test_the_command_line_prints_one_object(lab, tmp_path, monkeypatch, capsys):

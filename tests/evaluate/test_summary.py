@@ -4,19 +4,21 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sfi_lab.analysis.statistics import Estimate
 from sfi_lab.evaluate import ROWS, summarise
 from sfi_lab.evaluate.summary import verdict
 
 
-def rows(scores, kind="single_needle", length=512, perplexities=None):
-    """scores: {(method, budget): [score a task]}."""
+def rows(scores, kind="single_needle", length=512, perplexities=None, kls=None, scoring="perplexity"):
+    """scores: {(method, budget): [score a task]}; kls likewise."""
     made = []
     for (method, budget), values in scores.items():
         for i, value in enumerate(values):
             row = dict.fromkeys(ROWS)
             row |= {
-                "task": f"{kind}-{length}-{i}", "kind": kind, "scoring": "answers" if perplexities is None else "perplexity",
-                "length": length, "method": method, "budget": budget, "score": value, "kl": 0.1 * (method != "dense"),
+                "task": f"{kind}-{length}-{i}", "kind": kind, "scoring": "answers" if perplexities is None else scoring,
+                "length": length, "method": method, "budget": budget, "score": value,
+                "kl": 0.1 * (method != "dense") if kls is None else kls[method, budget][i],
                 "read_share": 0.25, "scored_share": 0.0, "keys_read": 128.0, "bytes_kept": 50, "dense_bytes": 100,
                 "new_tokens": 11, "seconds": 2.0, "top1": 0.9,
                 "perplexity": None if perplexities is None else perplexities[method, budget][i],
@@ -76,11 +78,40 @@ def test_perplexity_is_compared_as_a_log_ratio():
     assert found["perplexity"] == pytest.approx(22.0)
 
 
+def test_kl_is_compared_with_sfis_as_a_paired_ratio():
+    n = 8
+    theirs = [0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0, 2.0]
+    kls = {
+        ("dense", None): [0.0] * n, ("sfi", 64): theirs, ("oracle", 64): [kl / 4 for kl in theirs],
+        ("tova", 64): [kl * (1.5 if i % 2 else 1 / 1.5) for i, kl in enumerate(theirs)], ("quest", 64): [0.0] * n,
+    }  # fmt: skip
+    summary = summarise(rows({arm: [1.0] * n for arm in kls}, kls=kls))
+    oracle, tova, quest = (row_of(summary, name) for name in ("oracle", "tova", "quest"))
+    assert oracle["kl_to_sfi"] == pytest.approx(0.25) and oracle["kl_to_sfi_verdict"] == "closer"
+    assert oracle["kl_to_sfi_low"] == pytest.approx(0.25) == oracle["kl_to_sfi_high"]
+    assert tova["kl_to_sfi"] == pytest.approx(1.0) and tova["kl_to_sfi_verdict"] == "no difference found"
+    assert tova["kl_to_sfi_low"] < 1 < tova["kl_to_sfi_high"]
+    assert quest["kl_to_sfi"] is None and quest["kl_to_sfi_verdict"] is None  # no ratio where it never diverges
+    assert row_of(summary, "sfi")["kl_to_sfi"] is None
+
+
+def test_long_texts_have_a_group_of_their_own():
+    arms = {("dense", None): [None] * 4, ("sfi", 64): [None] * 4}
+    made = [
+        rows(arms, kind, length, {arm: [2.0] * 4 for arm in arms}, scoring="generation")
+        for kind in ("long_story", "long_proof") for length in (512, 1024)
+    ]  # fmt: skip
+    given = rows(arms, "perplexity:x", 512, {arm: [2.0] * 4 for arm in arms})
+    summary = summarise(pl.concat([*made, given]))
+    assert row_of(summary, "sfi", "long_texts")["n"] == 16 and row_of(summary, "sfi", "long_texts", 512)["n"] == 8
+    assert "all" not in summary["group"]
+
+
 @pytest.mark.parametrize(
     ("numbers", "word"),
     [((0.1, 0.02, 0.2, 0.01), "better"), ((-0.1, -0.2, -0.02, 0.01), "worse"), ((0.1, -0.02, 0.2, 0.01), "no difference found"),
      ((0.1, 0.02, 0.2, 0.2), "no difference found"), ((0.1, float("nan"), float("nan"), float("nan")), "no difference found")],
 )  # fmt: skip
 def test_words(numbers, word):
-    assert verdict(*numbers, n=20) == word
-    assert verdict(*numbers, n=5) == "too few prompts"
+    assert verdict(Estimate(*numbers, n=20)) == word
+    assert verdict(Estimate(*numbers, n=5)) == "too few prompts"

@@ -139,29 +139,22 @@ def test_pareto_caption_tells_what_is_drawn(evaluated, tmp_path, pareto):
     assert set(line.get_ydata()) == {1e-5}, "a KL of nothing still has a place on a logarithmic axis"
 
 
+def test_sfi_is_drawn_over_its_variants(pareto):
+    for at in pareto.figure.axes:
+        markers = {line.get_label(): line for line in at.lines if line.get_marker() in ("o", "s", "D")}
+        if {"SFI", "SFI, pinned window", "SFI, rectified"} <= set(markers):
+            sfi = markers.pop("SFI")
+            assert all(sfi.get_zorder() > line.get_zorder() for line in markers.values())
+            assert all(sfi.get_markersize() < line.get_markersize() for line in markers.values()), "both can be seen"
+            return
+    raise AssertionError("no panel has the three")
+
+
 def test_one_kind_is_its_own_group(evaluated, tmp_path):
     one = lambda f: f.filter(pl.col("group").is_in(["fact_qa", "perplexity:pydoc"]))  # noqa: E731
     folder = changed(evaluated, tmp_path, summary=one)
     assert show("methods_pareto", [], folder).found.group == "fact_qa"
     assert show("table4", [], folder).found.head[3:-1] == ("fact qa", "perplexity:\npydoc\nKL")
-
-
-def test_needle_cells_are_means_of_their_prompts(tmp_path):
-    """Two prompts in one cell, one in another, the rest of the map not measured; pinned depths count with the others."""
-    row = {"length": 512, "method": "sfi", "budget": 64, "read_share": 0.1, "kl": 0.0}
-    rows = [row | {"task": "a", "kind": "single_needle", "depth": 0.19, "score": 1.0}, row | {"task": "b", "kind": "single_needle@0.1", "depth": 0.1, "score": 0.0},
-            row | {"task": "c", "kind": "single_needle", "depth": 1.0, "score": 1.0, "length": 1024}, row | {"task": "d", "kind": "multi_key", "depth": 0.5, "score": 0.0}]  # fmt: skip
-    dense = [r | {"method": "dense", "budget": None, "score": 1.0} for r in rows]
-    pl.DataFrame([*rows, *dense], infer_schema_length=None).write_parquet(tmp_path / "samples.parquet")
-    found = needle_map.data(Material.gather([], [tmp_path]))
-    sfi = found.maps[1]
-    assert [m.name for m in found.maps] == ["Dense", "SFI"]
-    assert found.lengths == [512, 1024]
-    assert sfi.n.tolist() == [[2, 0], [0, 0], [0, 0], [0, 0], [0, 1]]
-    assert sfi.score[0, 0] == 0.5
-    assert sfi.score[4, 1] == 1.0
-    assert np.isnan(sfi.score[2]).all(), "another kind of task is no needle"
-    assert found.maps[0].score[0, 0] == 1.0
 
 
 def test_needle_map_draws_numbers_and_gaps(evaluated, tmp_path):
@@ -176,8 +169,9 @@ def test_needle_map_draws_numbers_and_gaps(evaluated, tmp_path):
         assert len(at.patches) == (one.n == 0).sum() > 0, "a hatched cell where nothing was measured"
         assert at.images[0].get_clim() == (0, 1), "one scale of colours"
     assert any("not measured" in t.get_text() for t in picture.figure.findobj(Text))
-    assert "budget of 64 positions" in picture.caption
-    assert "(128, 256)" in picture.caption
+    sizes = {64, 128, 256} - {picture.found.budget}
+    assert f"budget of {picture.found.budget} positions" in picture.caption
+    assert f"also run, not drawn: {', '.join(map(str, sorted(sizes)))}" in picture.caption
 
 
 def test_needle_budget_can_be_asked_for(evaluated):
@@ -270,12 +264,14 @@ def test_made_as_files_twice(evaluated, tmp_path):
 def test_missing_says_how(tmp_path, evaluated):
     with pytest.raises(Missing, match="this makes it: sfi-lab evaluate --methods"):
         show("table4", [], changed(evaluated, tmp_path / "a", summary=None))
-    with pytest.raises(Missing, match="sfi-lab evaluate"):
-        show(
-            "needle_map",
-            [],
-            changed(evaluated, tmp_path / "b", samples=lambda f: f.filter(pl.col("kind") == "fact_qa")),
-        )
+    others = pl.col("kind").is_in(["fact_qa", "multi_key"])
+    with pytest.raises(
+        Missing,
+        match=r"of the task single_needle, .* is there; those there are of fact_qa, multi_key; .*sfi-lab evaluate",
+    ):
+        show("needle_map", [], changed(evaluated, tmp_path / "b", samples=lambda f: f.filter(others)))
+    with pytest.raises(Missing, match="no evaluation of methods is there"):
+        show("needle_map", [], changed(evaluated, tmp_path / "d", samples=None))
     with pytest.raises(SfiError, match="dense alone"):
         show("table4", [], changed(evaluated, tmp_path / "c", summary=lambda f: f.filter(pl.col("method") == "dense")))
     with pytest.raises(Missing, match="nothing beside it"):

@@ -6,7 +6,6 @@ import pytest
 
 from sfi_lab.figures import Material, Missing, make, show
 from sfi_lab.figures.bench_rows import decode_rows, one_interval, pairs
-from sfi_lab.figures.gain import mean_by_context
 from sfi_lab.figures.pipeline import hidden_share
 
 
@@ -25,8 +24,24 @@ def test_decode_rows_take_whole_runs_at_the_usual_interval(results):
 def test_gain_is_a_ratio_of_the_same_runtime(results):
     found = pairs(one_interval(decode_rows(Material.gather([], [results]))))
     assert found.filter(pl.col("config") == "two")["gain"].to_list() == pytest.approx([2, 4, 8])
-    uneven = pl.DataFrame({"context": [8, 8], "gain": [1.0, 16.0]})
-    assert mean_by_context(uneven)["gain"][0] == pytest.approx(4), "ratios are averaged geometrically"
+
+
+def test_gain_joins_only_points_of_one_shape_and_batch(results):
+    """A mean over other shapes and batches at each context would have a slope that says nothing."""
+    file = results / "h200" / "decode.parquet"
+    rows = pl.read_parquet(file)
+    long = (pl.col("config") == "two") & (pl.col("context") == rows["context"].max())
+    rows.with_columns(batch=pl.when(long).then(3).otherwise("batch").cast(rows["batch"].dtype)).write_parquet(file)
+    picture = show("gain", [], results)
+    pairs = {batch: part for (batch,), part in picture.found.pairs.filter(config="two").group_by("batch")}
+    assert len(pairs) == 2
+    at = picture.figure.axes[0]
+    lines = [line for line in at.lines if line.get_marker() == "s"]  # of the second shape
+    assert sorted(line.get_xdata().tolist() for line in lines) == sorted(
+        p["context"].sort().to_list() for p in pairs.values()
+    )
+    labels = [text.get_text() for text in at.get_legend().get_texts()]
+    assert labels == ["one", "two", "published (B200)"]
 
 
 def test_longest_interval_where_the_usual_one_is_missing(results):

@@ -1,14 +1,19 @@
 """Figures of a trace: what they draw is what the analysis says."""
 
+import io
+
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
 from sfi_lab import Settings, whatif
 from sfi_lab.figures import show
 from sfi_lab.figures.attention_rows import _pooled, shown, two_sentences
 from sfi_lab.figures.pareto import Point, front
+from sfi_lab.figures.picture import SCREEN
 from sfi_lab.figures.reselect import bounds, reselected
+from sfi_lab.figures.style import rendered
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +104,11 @@ def test_picture_for_a_notebook(demo):
     content, about = picture._repr_png_()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     assert 300 < about["width"] < 900
+    whole = np.asarray(Image.open(io.BytesIO(rendered(picture.figure, "png", SCREEN))).convert("RGB")).astype(int)
+    small = Image.open(io.BytesIO(content))
+    assert small.mode == "P", "a palette: a stored notebook is a third of the size"
+    off = np.abs(np.asarray(small.convert("RGB")) - whole).max(-1)
+    assert off.max() < 24 and off.mean() < 1, "and looks the same"
     assert repr(picture).startswith("lambda_heads (3.4 × 2.2 in): The λ")
 
 

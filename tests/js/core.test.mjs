@@ -4,7 +4,7 @@ import {
   CLASS, PICK, cellsFor, columnBits, columnMax, chosen, chosenCells, clampRange, classColours, classOf, colourCells, compareSets, count, figure,
   level, levelTable, nearest, refreshAt, rowsOf, selectionCells, supportCells, ticks, toggled, typed, weightOf, zoomRange,
 } from '../../widgets/sfi_widgets/static/core.mjs';
-import { commonPrefix, findTokens, wrap } from '../../widgets/sfi_widgets/static/words.mjs';
+import { commonPrefix, findTokens, parted, wrap } from '../../widgets/sfi_widgets/static/words.mjs';
 
 const selection = { steps: Int32Array.of(2, 5), heads: 1, offsets: Uint32Array.of(0, 3, 6), ids: Uint16Array.of(4, 7, 5, 7, 9, 4) };
 
@@ -167,4 +167,13 @@ test('shift-click adds and takes heads of a mean', () => {
   assert.deepEqual(toggled(-1, [0, 1, 2], 3, 4), { head: -1, among: [] }, 'all heads are the plain mean');
   assert.deepEqual(toggled(1, [], 1, 4), { head: -1, among: [] }, 'nothing left: the plain mean');
   assert.deepEqual(toggled(-1, [], 3, 4), { head: 3, among: [] }, 'from the plain mean: this head alone');
+});
+
+test('a token is marked only where both runs have one and they differ', () => {
+  const recorded = [' a', ' b', ' c', ' d'];
+  assert.deepEqual(parted(recorded, 2, 2), { same: ' a b', first: null, rest: ' c d' }, 'the new run merely stopped');
+  assert.deepEqual(parted([' a', ' b'], 2, 4), { same: ' a b', first: null, rest: '' });
+  assert.deepEqual(parted(recorded, 1, 3), { same: ' a', first: ' b', rest: ' c d' });
+  assert.deepEqual(parted(['', 'x'], 0, 2), { same: '', first: '', rest: 'x' }, 'a token without text of its own');
+  assert.deepEqual(parted([], 0, 4), { same: '', first: null, rest: '' });
 });

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { clicked, closest, extent, logTicks, rowsAt } from '../../widgets/sfi_widgets/static/methods_panel.mjs';
+import { clicked, closest, counted, extent, logTicks, rowsAt } from '../../widgets/sfi_widgets/static/methods_panel.mjs';
 
 /** Points as the kernel sends them, from rows [method, group, length, budget, verdict, score, read]. */
 function points(rows) {
@@ -46,4 +46,9 @@ test('an axis holds the intervals too, and one floor for what is as good as dens
   assert.ok(low < 0.25 && high > 1);
   assert.ok(Math.abs(extent([row], 'kl')[0] - 0.8e-5) < 1e-12);
   assert.equal(extent([row], 'perplexity'), null);
+});
+
+test('variants of a method are counted beside the methods', () => {
+  assert.equal(counted(['sfi', 'quest', 'quest:dense_layers=0', 'sfi']), '2 methods beside dense (3 with variants)');
+  assert.equal(counted(['sfi']), '1 method beside dense');
 });

@@ -153,6 +153,26 @@ def test_a_recording_says_what_the_rule_read_and_chose(tiny_lab, prompt_ids, lab
     assert sorted(set(selection["step"])) == steps_with_choice
 
 
+@pytest.mark.parametrize(
+    ("label", "reads"),
+    [
+        ("streaming", lambda step: 12),
+        ("h2o", lambda step: 12),
+        ("oracle", lambda step: 12),
+        ("knorm:skip_layers=0:continue_in_decode=true", lambda step: 12),
+        ("tova", lambda step: 13),
+        ("snapkv", lambda step: 12 + step),
+        ("pyramidkv", lambda step: 12 + step),
+        ("knorm:skip_layers=0", lambda step: 12 + step),
+        ("quest:page=5:dense_layers=0", lambda step: 5 + (PROMPT + step - 1) % 5 + 1),  # two pages, 6 to 10
+    ],
+)
+def test_a_budget_is_all_one_needs_to_give(tiny_lab, prompt_ids, label, reads):
+    """Under the paper's settings, whose recent window alone is longer than the text."""
+    result = tiny_lab.generate(prompt_ids, Settings.paper(), 9, ignore_eos=True, method=f"{label}:budget=12")
+    assert [step.keys_read for step in result.steps[1:]] == [reads(step) for step in range(1, 9)], label
+
+
 def test_the_prompt_is_told_as_it_was_read(tiny_lab, prompt_ids):
     """Queries of the prompt's end, keys of the prompt alone, and attention that adds up to one a query."""
     for label, rows in (("snapkv:window=6", 6), ("tova", 1), ("h2o", 0)):

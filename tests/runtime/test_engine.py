@@ -6,7 +6,6 @@ import torch
 from runtime_cases import DEVICE, FULL, engine, moved, periodic, prompts, reasons
 from sfi_lab.errors import SfiError
 from sfi_lab.runtime import Sampling
-from sfi_lab.runtime.batch import fixed_schedule
 from sfi_lab.runtime.engine import Engine
 from sfi_lab.settings import Settings
 
@@ -104,14 +103,6 @@ def test_more_than_an_engine_holds_is_refused(lab_of):
         made.generate(prompts(lab, (60,)), 20)
     with pytest.raises(SfiError, match=r"decodes 1 prompts"):
         made.generate(prompts(lab, (5, 5)), 2)
-
-
-@pytest.mark.parametrize("settings", [periodic(), periodic(trigger="never"), periodic(period=20)])
-def test_the_fixed_schedule_is_the_one_that_happens(lab_of, settings):
-    lab = moved(lab_of("llama", **FULL["llama"]))
-    found = engine(lab, settings, 1).generate(prompts(lab, (60,)), 40)
-    kinds = fixed_schedule(settings)
-    assert ["slow" if reason else "fast" for reason in found.reasons[0][1:]] == [next(kinds) for _ in range(39)]
 
 
 @gpu

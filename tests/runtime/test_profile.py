@@ -6,7 +6,8 @@ import pytest
 
 from runtime_cases import FULL, engine, moved, periodic, prompts
 from sfi_lab.errors import SfiError
-from sfi_lab.runtime.profile import chrome_trace, read_timeline, timeline, write_timeline
+from sfi_lab.runtime.profile import chrome_trace, timeline, write_timeline
+from sfi_lab.trace.timeline import read_timeline
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Properties of any stream: indices, texts, partial characters, speed."""
+"""Properties of any stream: indices, texts, partial characters, work that doesn't grow."""
 
 import random
-import time
+import sys
 from itertools import pairwise
 
 import pytest
@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sfi_lab.errors import SfiError
 from sfi_lab.sentences import SentenceTracker, TokenTable, segment
+from sfi_lab.sentences.tracker import LINE_MEMORY
 
 FRAGMENTS = [
     *[
@@ -105,13 +106,37 @@ def test_ids_beyond_the_table_have_no_text(table, ids):
         tracker.push(-1)
 
 
-def test_a_hundred_thousand_tokens(table, ids):
-    tokens = (ids("The river was high. Nobody, e.g. Mr. Smith, paid 3.14 for it!\n今天下雨。") * 6000)[:100_000]
-    began = time.perf_counter()
-    events = segment(tokens, table, ".?!;\n")
-    seconds = time.perf_counter() - began
-    assert len(events) == 100_000
-    assert seconds < 4, f"{seconds:.1f} s for 100,000 tokens"  # twice the time it may take, for a busy machine
+@pytest.mark.parametrize(
+    "text",
+    ["The river was high. Nobody, e.g. Mr. Smith, paid 3.14 for it!\n今天下雨。", " and the river rose", "`x = (a"],
+    ids=["sentences", "one endless sentence", "code that never ends"],
+)
+def test_work_and_memory_do_not_grow_with_the_text(table, ids, text):
+    """Late tokens cost what early ones do: as many calls, and no string that holds more than the rules look back on."""
+    block = (ids(text) * 200)[:200]
+    tracker = SentenceTracker(table, ".?!;\n")
+    for token in block * 2:  # the look-back is full
+        tracker.push(token)
+    early = calls_of(tracker, block)
+    for token in block * 40:
+        tracker.push(token)
+    late = calls_of(tracker, block)
+    assert late <= 1.05 * early + 20, f"{late} calls for the last 200 tokens, {early} for 200 early ones"
+    held = {name: len(value) for name, value in vars(tracker).items() if isinstance(value, str)}
+    assert max(held.values()) <= LINE_MEMORY, held
+
+
+def calls_of(tracker, tokens) -> int:
+    """Calls, of Python's and of C's functions, that pushing the tokens makes."""
+    events = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
+        for token in tokens:
+            tracker.push(token)
+    finally:
+        sys.setprofile(before)
+    return sum(event in ("call", "c_call") for event in events)
 
 
 @pytest.mark.parametrize("enders", ["a", ". ", "5"])

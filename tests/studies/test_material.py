@@ -4,6 +4,8 @@ import pytest
 
 from sfi_lab.errors import SfiError
 from sfi_lab.studies import gather
+from sfi_lab.text import prompt
+from sfi_lab.text.prompts import prompts_folder
 
 
 def test_every_kind_of_material(tiny_lab, tmp_path):
@@ -28,6 +30,12 @@ def test_every_kind_of_material(tiny_lab, tmp_path):
     assert len(by_name["single_needle-900-7"].ids) <= 900
     assert by_name["multi_needle-600-0"].task.answers[0] in tiny_lab.tokenizer.decode(by_name["multi_needle-600-0"].ids)
     assert gather(tiny_lab, "pydoc:3", 600, 40) == documents, "the same words must name the same texts"
+
+
+def test_the_file_of_a_project_prompt_is_read_without_its_header(tiny_lab):
+    file = prompts_folder() / "story_ferry.md"
+    (found,) = gather(tiny_lab, str(file), prompt_tokens=100_000)
+    assert found.ids == tuple(tiny_lab.tokenizer(prompt("story_ferry").text)["input_ids"])
 
 
 @pytest.mark.parametrize(

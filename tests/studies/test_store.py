@@ -27,7 +27,7 @@ def test_results_come_back_and_half_written_ones_do_not_count(tmp_path):
 
 def test_another_study_in_the_folder_is_refused(tmp_path):
     Store(tmp_path / "s", CONFIG)
-    with pytest.raises(SfiError, match="another prompts; give a new folder"):
+    with pytest.raises(SfiError, match=r"another prompts \(project, now pydoc:3\); give a new folder"):
         Store(tmp_path / "s", CONFIG | {"prompts": "pydoc:3"})
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")

@@ -60,6 +60,7 @@ def test_without_a_model_the_result_is_a_proxys_and_says_so(traces):
     assert not found.confirmed
     assert "proxy, not confirmed" in found.why
     assert found.settings in grid
+    assert f"The base keeps {found.table.filter(pl.col('setting') == 0)['kept'][0]:.4f}" in found.why
     chosen = found.table.filter(pl.col("setting") == grid.index(found.settings)).row(0, named=True)
     meets = found.table.filter((pl.col("read") <= 0.35) & pl.col("on_front"))
     assert chosen["kept"] == meets["kept"].max()
@@ -78,6 +79,9 @@ def test_with_a_model_the_best_few_are_run_again(tiny_lab, traces):
     # the first layer's queries don't depend on what was read, later ones do: near, not equal
     assert (again["run_kept"] - again["kept"]).abs().max() < 0.1
     assert "Proxy against re-run" in found.why
+    assert "(proxy" not in found.why
+    base = found.table.filter(pl.col("changed") == "nothing").row(0, named=True)
+    assert f"The base keeps {base['run_kept']:.4f}" in found.why, "the confirmed base beside the confirmed winner"
 
 
 def test_a_dense_trace_alone_is_no_start(traces):

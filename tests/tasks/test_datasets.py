@@ -12,19 +12,22 @@ from sfi_lab.errors import SfiError
 from sfi_lab.tasks import accuracy_by, parse_tasks, score
 from sfi_lab.tasks.datasets import rows as rows_module
 from sfi_lab.tasks.datasets.longbench_subsets import SUBSETS
-from sfi_lab.tasks.datasets.prompts import CHAT_ROOM, cut_middle, fill
+from sfi_lab.tasks.datasets.prompts import cut_middle, fill
 from sfi_lab.tasks.haystack import words
 
 
 class Words:
     """A tokenizer whose tokens are words with the space before them."""
 
+    def __init__(self):
+        self.known = {}
+
     def __call__(self, text, **_):
-        self.seen = re.findall(r"\s*\S+", text)
-        return {"input_ids": list(range(len(self.seen)))}
+        return {"input_ids": [self.known.setdefault(word, len(self.known)) for word in re.findall(r"\s*\S+", text)]}
 
     def decode(self, ids, **_):
-        return "".join(self.seen[i] for i in ids)
+        words = list(self.known)
+        return "".join(words[i] for i in ids)
 
 
 def write_jsonl(path, rows):
@@ -111,8 +114,7 @@ def test_long_prompts_are_cut_in_the_middle(tmp_path):
     long = " ".join(f"w{i}" for i in range(1000))
     write_jsonl(tmp_path / "hotpotqa.jsonl", [longbench_row(0, context=long)])
     (task,) = tasks("longbench:hotpotqa", tmp_path, tokenizer=Words(), limit=300)
-    room = 300 - 32 - CHAT_ROOM
-    assert len(task.prompt.split()) == room
+    assert len(task.prompt.split()) == 300 - 32
     assert task.prompt.startswith("Use the passages below") and task.prompt.endswith(
         "Question: Who is number 0?\nAnswer:"
     )
@@ -120,7 +122,10 @@ def test_long_prompts_are_cut_in_the_middle(tmp_path):
     assert long in whole.prompt
     with pytest.raises(SfiError, match="needs the model's tokenizer"):
         tasks("longbench:hotpotqa", tmp_path, limit=300)
-    with pytest.raises(SfiError, match="no room for a prompt"):
+    with pytest.raises(
+        SfiError,
+        match="no room for a prompt: its answer may take 32 of the model's 40 positions, and 8 are left; 32 are",
+    ):
         tasks("longbench:hotpotqa", tmp_path, tokenizer=Words(), limit=40)
     assert cut_middle("a b c d e f g", 4, Words()) == "a b f g"
     assert cut_middle("a b c d e", 5, Words()) == "a b c d e"
@@ -144,7 +149,7 @@ def test_longbench_v2(tmp_path):
     assert scores == [1.0, 0.0]
     assert accuracy_by([hard, easy], scores, "difficulty") == {"easy": (0.0, 1), "hard": (1.0, 1)}
     assert accuracy_by([hard, easy], scores, "length") == {"long": (0.0, 1), "short": (1.0, 1)}
-    assert [task.name for task in tasks("longbench_v2:easy", tmp_path)] == ["longbench_v2-x2"]
+    assert [task.name for task in tasks("longbench_v2:easy", tmp_path)] == ["longbench_v2:easy-x2"]
     with pytest.raises(SfiError, match="no part 'huge'; allowed: easy, hard, short, medium, long"):
         parse_tasks("longbench_v2:huge", tmp_path)
 
@@ -156,6 +161,11 @@ def test_ones_own_templates(tmp_path):
     own.write_text(json.dumps({"longbench_v2": "$DOC$|$Q$|$C_A$|$C_D$", "hotpotqa": "{input}{x y}{context}"}))
     assert tasks("longbench_v2", tmp_path, templates=own)[0].prompt == "Much text.|Which {one}?|red|$Q$"
     assert tasks("longbench:hotpotqa", tmp_path, templates=own)[0].prompt.startswith("Who is number 0?{x y}Number 0")
+    own.write_text(json.dumps({"longbench_v2": "$Q$", "hotpot_qa": "{input}"}))
+    with pytest.raises(
+        SfiError, match=r"has 'hotpot_qa', which no task is called; allowed: narrativeqa, .*, mmlu:question"
+    ):
+        parse_tasks("longbench_v2", tmp_path, own)
     own.write_text('["text"]')
     with pytest.raises(SfiError, match="must be one JSON object"):
         parse_tasks("longbench_v2", tmp_path, own)
@@ -202,7 +212,7 @@ def test_mmlu_has_five_examples_from_dev(tmp_path):
         "abstract_algebra": (pytest.approx(2 / 3), 3),
         "law": (0.0, 3),
     }
-    assert len(tasks("mmlu:law", tmp_path)) == 3
+    assert [task.name for task in tasks("mmlu:law", tmp_path)] == ["mmlu:law-0", "mmlu:law-1", "mmlu:law-2"]
     with pytest.raises(SfiError, match="no MMLU subject 'chess'; it has: abstract_algebra, law"):
         parse_tasks("mmlu:chess", tmp_path)
 
@@ -225,7 +235,7 @@ def test_mmlu_from_the_hubs_parquet_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("longbench:qasper", r"LongBench is not here: .* has none of its files\. Put data\.zip .* \(from THUDM/LongBench on"),
+        ("longbench:qasper", r"LongBench's qasper is not here: .* has no data\.zip and no qasper\.jsonl\. Put data\.zip .* \(from THUDM/LongBench on"),
         ("longbench_v2", r"LongBench V2 is not here: .* Put data\.json as longbench_v2/data\.json"),
         ("gpqa_diamond", r"GPQA-Diamond is not here: .* gpqa/gpqa_diamond\.csv .*Idavidrein/gpqa .*terms"),
         ("mmlu", r"MMLU is not here: .* mmlu/test/SUBJECT_test\.csv"),
@@ -234,7 +244,7 @@ def test_mmlu_from_the_hubs_parquet_files(tmp_path):
 def test_a_missing_data_set_says_how_to_get_it(tmp_path, monkeypatch, name, said):
     with pytest.raises(SfiError, match=said) as refused:
         parse_tasks(name, tmp_path)
-    assert "pip install 'sfi-lab[datasets]'" in str(refused.value)
+    assert "pip install '.[datasets]' in the project's folder" in str(refused.value)
     monkeypatch.setattr(rows_module.importlib.util, "find_spec", lambda module: None)
     with pytest.raises(SfiError, match="no data folder was given"):
         parse_tasks(name)
@@ -277,5 +287,5 @@ def test_broken_files_are_named(tmp_path):
     with pytest.raises(SfiError, match=r"data\.json can't be read as json"):
         tasks("longbench_v2", tmp_path)
     (tmp_path / "data.json").write_text('[{"question": "?"}]')
-    with pytest.raises(SfiError, match="a row of longbench_v2 has no 'choice_A'; it has: question"):
+    with pytest.raises(SfiError, match=r"data\.json, row 1 has no column 'choice_A'; it has: question"):
         tasks("longbench_v2", tmp_path)

@@ -46,7 +46,12 @@ CODE = "```python\n# a comment\n    return x + 1\nprint(x)"
         ("choice", "no idea", "A", 0.0),
         ("stated_choice", "**The correct answer is (B)**", "B", 1.0),
         ("stated_choice", "The correct answer is B.", "B", 1.0),
+        ("stated_choice", "The correct answer is Bread", "B", 1.0),
+        ("stated_choice", "The correct answer is C, no: The correct answer is (B)", "B", 1.0),
+        ("stated_choice", "The correct answer is: (B)", "B", 0.0),
+        ("stated_choice", "So the correct answer is (B)", "B", 0.0),
         ("stated_choice", "The answer is B.", "B", 0.0),
+        ("choice", "so the correct answer is: (B)", "B", 1.0),
         ("letter", " B\n\nNext", "B", 1.0),
         ("letter", "Apple, then C", "C", 1.0),
         ("letter", "none", "C", 0.0),
@@ -102,7 +107,7 @@ def test_chinese_answers_are_compared_by_words(monkeypatch):
 
 def test_without_jieba_chinese_scores_say_what_to_install(monkeypatch):
     monkeypatch.setattr(segmentation_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SfiError, match=r"needs jieba: pip install 'sfi-lab\[datasets\]'"):
+    with pytest.raises(SfiError, match=r"needs jieba: pip install '\.\[datasets\]'"):
         METRICS["qa_f1_zh"]("北京", "北京", ())
 
 

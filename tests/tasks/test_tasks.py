@@ -1,7 +1,9 @@
 """Generated tasks: deterministic, of the asked length, answerable from their text alone, scored exactly."""
 
 import hashlib
+import json
 import re
+from dataclasses import fields, replace
 
 import pytest
 
@@ -116,17 +118,17 @@ def test_needles_lie_everywhere(hay):
 
 
 def test_a_needle_can_be_pinned(hay):
-    free = make("single_needle", 900, 4, haystack=hay)
     for depth in (0.0, 0.25, 0.5, 1.0):
         task = make("single_needle", 900, 4, haystack=hay, depth=depth)
         text = task.prompt.rpartition("\n\n")[0]
         at = text.index("The special number of") / len(text)
         assert at == pytest.approx(depth, abs=0.06), f"asked for {depth}, stands at {at:.3f}"
         assert task.depths[0] == text.index("The special number of") / len(task.prompt)
-        assert (task.answers, sorted(task.prompt)) == (free.answers, sorted(free.prompt)), "only the place differs"
         assert task.name == f"single_needle@{depth:g}-900-4"
     grid = needle_map([300, 500], [0.1, 0.9], [0, 1])
-    assert len({task.name for task in grid}) == 8
+    assert len({task.name for task in grid}) == len({task.answers for task in grid}) == 8, "prompts of their own"
+    lines = [set(task.prompt.partition("\n\n")[0].split(". ")) for task in grid if (task.length, task.seed) == (500, 0)]
+    assert len(lines[0] & lines[1]) < len(lines[0]) / 2, "another depth is another text"
     assert all((task.depths[0] < 0.3) == ("@0.1" in task.kind) for task in grid)
 
 
@@ -148,8 +150,14 @@ def test_long_generation_fills_its_length_and_asks_for_much(hay, kind):
         assert task.prompt != make(kind, length, 1, haystack=hay).prompt
     with pytest.raises(SfiError, match=f"{kind}-2000-0 is scored by generation, not by answers"):
         score(task, "It was dark.")
-    with pytest.raises(SfiError, match="a context of 60 is too short for this task's notes"):
+    with pytest.raises(
+        SfiError, match=r"a context of 60 is too short for this task's notes .*; the smallest allowed is"
+    ) as refused:
         make(kind, 60, haystack=hay)
+    least = int(str(refused.value).rsplit(" ", 1)[1])  # of these very notes: the length draws them
+    with pytest.raises(SfiError, match=f"a context of {least - 1} is too short"):
+        make(kind, 60, haystack=hay, room=least - 1)
+    assert len(make(kind, 60, haystack=hay, room=least).prompt.split()) <= least
 
 
 def test_the_lemmas_of_a_proof_are_true(hay):
@@ -171,6 +179,27 @@ def test_score_counts_up_to_a_stop():
     task = Task("qa", 1, 0, "", ("Ashwick",), (), 8, stop=("\n", "Question"))
     assert score(task, "\n Ashwick.\nQuestion: ...") == 1.0
     assert score(task, " Kelsby.\nQuestion: who lives in Ashwick?") == 0.0
+    assert score(task, " \n\n Ashwick\nand more") == 1.0, "nothing was said before the first line's end"
+    assert score(task, " \n\n Kelsby\nAshwick") == 0.0
+
+
+def test_a_fingerprint_stands_for_what_is_asked_and_how_it_is_scored():
+    task = Task("qa", 300, 4, "Who? \u4e16", ("Ada", "Eve"), (0.1, 1 / 3), 8, classes=("Ada",), stop=("\n",))
+    asked = {
+        "prompt": "Who? \u4e16", "answers": ["Ada", "Eve"], "max_new_tokens": 8, "chat": False, "scoring": "answers", "metric": "contains",
+        "continuation": "", "stop": ["\n"], "first_line": False, "classes": ["Ada"],
+    }  # fmt: skip
+    spelt = json.dumps(dict(sorted(asked.items())), separators=(",", ":"))
+    assert task.fingerprint == digest(spelt), "the form that folders of results keep must stay"
+    changes = {
+        "prompt": "Who?", "answers": ("Ada",), "max_new_tokens": 9, "chat": True, "scoring": "generation", "metric": "qa_f1",
+        "continuation": "so", "stop": (), "first_line": True, "classes": (),
+    }  # fmt: skip
+    prints = {replace(task, **{name: value}).fingerprint for name, value in changes.items()} | {task.fingerprint}
+    assert len(prints) == len(changes) + 1, "every one of these decides"
+    names = {"kind": "x", "length": 1, "seed": 1, "name": "y", "depths": (), "labels": (("a", "b"),)}
+    assert replace(task, **names).fingerprint == task.fingerprint, "names don't"
+    assert {field.name for field in fields(Task)} == set(changes) | set(names), "a new field needs a line here"
 
 
 def test_sweep_is_a_grid():
@@ -185,7 +214,9 @@ def test_sweep_is_a_grid():
 def test_impossible_tasks_are_refused_in_words(hay):
     with pytest.raises(SfiError, match="unknown task 'needles'; allowed: single_needle"):
         make("needles", 500)
-    with pytest.raises(SfiError, match="too short for this task's 37 facts"):
+    with pytest.raises(
+        SfiError, match="too short for this task's 37 facts and its question; the smallest allowed is 195"
+    ):
         make("common_words", 100, haystack=hay)
     with pytest.raises(SfiError, match="only a single_needle can be pinned to a depth, not fact_qa"):
         make("fact_qa", 500, haystack=hay, depth=0.5)

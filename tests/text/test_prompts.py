@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfi_lab.errors import SfiError
-from sfi_lab.text import prompt, prompt_names
+from sfi_lab.text import prompt, prompt_names, prompt_text
 from sfi_lab.text import prompts as module
 
 NAMES = prompt_names()
@@ -79,6 +79,30 @@ def test_a_bad_header_is_refused(tmp_path: Path, monkeypatch, source):
     monkeypatch.setenv("SFI_LAB_DATA", str(tmp_path))
     with pytest.raises(SfiError, match="prompt bad must begin with"):
         prompt("bad")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "just text\n",
+        "---\nA rule above.\n",
+        "---\nA rule above.\n---\nAnd one below.",
+        "---\nkind: x\n---\ntext",
+        "---\ntitle: a page\nlanguage: en\n---\ntext",
+        "---\nkind: x\nlanguage: en\ntitle: three\n---\ntext",
+        "---\nkind: x\nlanguage: en\n\n---\ntext",
+        "---\nkind: x\nlanguage: \n---\ntext",
+        " ---\nkind: x\nlanguage: en\n---\ntext",
+    ],
+)
+def test_a_text_of_ones_own_stays_as_it_is(source):
+    assert prompt_text(source) == source
+
+
+def test_a_prompt_files_text_is_the_prompts():
+    for name in NAMES:
+        source = (module.prompts_folder() / f"{name}.md").read_text(encoding="utf-8")
+        assert prompt_text(source) == prompt(name).text
 
 
 def test_a_wrong_folder_is_named(tmp_path: Path, monkeypatch):

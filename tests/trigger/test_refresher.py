@@ -1,9 +1,16 @@
 """Each rule of the trigger as a line of steps and a line of answers."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import sfi_lab
 from sfi_lab.errors import SfiError
 from sfi_lab.settings import Settings
 from sfi_lab.trigger import POLICIES, Refresher
@@ -133,12 +140,52 @@ def test_policies_are_the_values_that_settings_allow():
     for trigger in POLICIES:
         assert Settings.paper(trigger=trigger).trigger == trigger
         Refresher(Settings.released(trigger=trigger))
-    with pytest.raises(SfiError):
+    with pytest.raises(SfiError, match=re.escape(f"allowed: {' | '.join(POLICIES)}")):
         Settings.paper(trigger="punctuation")
 
 
+NEW_POLICY = '''"""Slow every other step."""
+
+from sfi_lab.trigger.policy import Policy, Step
+
+
+class OftenPolicy(Policy):
+    """Fires two steps after a slow one."""
+
+    def due(self, step: Step) -> bool:
+        return step.gap >= 2
+'''
+ADDED = """
+from sfi_lab.cli import parser
+from sfi_lab.cli.options import settings_from
+from sfi_lab.trigger import Refresher
+
+arguments = ["generate", "--prompt-file", "p", "--trigger", "often", "--t-max", "0"]
+refresher = Refresher(settings_from(parser().parse_args(arguments)))
+print([refresher.next(None) for _ in range(5)])
+"""
+
+
+def test_a_new_policy_is_one_file_and_one_line(tmp_path):
+    """As docs/extending.md says, in a copy of the library: settings, command line and refresher know it."""
+    library = Path(sfi_lab.__file__).parent
+    shutil.copytree(library, tmp_path / "sfi_lab", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "sfi_lab" / "trigger" / "often.py").write_text(NEW_POLICY, encoding="utf-8")
+    table = tmp_path / "sfi_lab" / "settings" / "fields.py"
+    last = '        "never": "never.NeverPolicy",\n'
+    source = table.read_text(encoding="utf-8")
+    assert source.count(last) == 1
+    table.write_text(source.replace(last, last + '        "often": "often.OftenPolicy",\n'), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", ADDED], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "['first', None, 'often', None, 'often']"
+
+
 def test_bad_input_is_named():
-    with pytest.raises(SfiError, match="trigger must be one of sentence, period, random, drift, never, got 'often'"):
+    with pytest.raises(SfiError, match=f"trigger must be one of {', '.join(POLICIES)}, got 'often'"):
         Refresher(settings(trigger="often"))
     with pytest.raises(SfiError, match="fire_on must be one of boundary, next_sentence, got 'middle'"):
         Refresher(settings(fire_on="middle"))

@@ -1,6 +1,7 @@
 """Compare: both sides are what the replay says, each number with its kind, tokens side by side."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from sfi_lab import SfiError, Trace
@@ -94,3 +95,23 @@ def test_without_queries_only_the_recording_compares(tmp_path):
     assert refused.sides is None and "without queries and keys" in refused.error
     with pytest.raises(SfiError, match="Compare takes a Trace"):
         Compare(bare, 3)
+
+
+def test_without_queries_an_audit_has_the_mass(tmp_path):
+    """What the recording measured beside the run stands in for a re-selection: of the chosen layer and heads alone."""
+    bare = Trace.open(write_trace(tmp_path / "bare", qk=False, steps=30))
+    panel = Compare(bare, bare.settings)
+    assert row(panel, "missed")["a"] is None
+    assert f"A has no mass kept: layer {panel.state.layer} was recorded without queries and keys" in panel.note
+    audited = write_trace(tmp_path / "audited", qk=False, steps=30)
+    for part in (audited / "support").glob("*.parquet"):
+        missed = 0.01 * pl.col("kv_head") + 0.1 * pl.col("layer") + 0.001 * pl.col("step")
+        pl.read_parquet(part).with_columns(missed=missed.cast(pl.Float32)).write_parquet(part)
+    panel = Compare(bare, Trace.open(audited))
+    panel.state.layer, panel.state.kv_head = 1, 1
+    assert row(panel, "missed")["b"] == pytest.approx(0.01 + 0.1 + 0.001 * 15, abs=1e-6), "steps 1 to 29"
+    assert (row(panel, "kept")["a"], row(panel, "kept")["b_kind"]) == (None, "exact")
+    assert "A has no mass kept" in panel.note and "B has no mass kept" not in panel.note
+    panel.state.among, panel.state.kv_head = (0, 1), -1
+    assert row(panel, "missed")["b"] == pytest.approx(0.005 + 0.1 + 0.001 * 15, abs=1e-6)
+    assert len(panel.to_figure().axes[0].lines) == 1

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from sfi_widgets.assets import STATIC, module
 from sfi_widgets.panel import Panel
 
 ROOT = Path(__file__).parents[2]
-PANELS = [c for c in vars(sfi_widgets).values() if isinstance(c, type) and issubclass(c, Panel)]
+NAMES = [getattr(sfi_widgets, name) for name in sfi_widgets.__all__]
+PANELS = [c for c in NAMES if isinstance(c, type) and issubclass(c, Panel)]
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.__name__)
@@ -41,3 +43,19 @@ def test_pure_functions_under_node():
     files = sorted(str(path) for path in (ROOT / "tests" / "js").glob("*.test.mjs"))
     done = subprocess.run([node, "--test", *files], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_import_loads_neither_torch_nor_a_panel():
+    """A notebook's first cell imports all panels by one name; what they need comes with the first that is shown."""
+    code = (
+        "import sys, sfi_widgets; assert 'Workbench' in dir(sfi_widgets);"
+        "print([m for m in ('torch', 'matplotlib', 'sfi_lab.methods', 'sfi_widgets.workbench') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_name_has_its_module_and_others_do_not_exist():
+    assert all(one is not None for one in NAMES)
+    with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
+        _ = sfi_widgets.nonesuch

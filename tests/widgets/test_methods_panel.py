@@ -89,7 +89,7 @@ def test_methods_alone(panel):
     assert panel.only == ["sfi", "oracle"], "in the legend's order"
     assert set(panel.shown()["method"]) == {"sfi", "oracle", "dense"}
     assert repr(panel).startswith(
-        "MethodsPanel(2 methods at 64, 128; all kinds with answers, all lengths; 24 prompts; score "
+        "MethodsPanel(2 methods beside dense at 64, 128; all kinds with answers, all lengths; 24 prompts; score "
     )
     panel.only = []
     assert set(panel.shown()["method"]) == {*MADE, "dense"}
@@ -258,3 +258,17 @@ def test_it_becomes_one_html_file(panel, tmp_path):
     text = panel.to_html(tmp_path / "methods.html").read_text(encoding="utf-8")
     assert panel.model_id in text and len(text) < 250_000
     assert len(BUDGETS) == 2 and "MethodsPanel" in text
+
+
+def test_the_figure_draws_sfi_over_its_variants(summary):
+    twin = summary.filter(pl.col("method") == "sfi").with_columns(method=pl.lit("sfi_rectified"))
+    (axes,) = MethodsPanel(pl.concat([summary, twin])).to_figure().axes
+    lines = {line.get_marker(): line for line in axes.lines if len(line.get_xdata()) > 1}
+    sfi, variant = lines["o"], lines["D"]
+    assert sfi.get_xdata().tolist() == variant.get_xdata().tolist()
+    order = sorted(axes.lines, key=lambda line: line.get_zorder())  # as matplotlib paints them
+    assert order.index(sfi) > order.index(variant) and sfi.get_markersize() < variant.get_markersize()
+
+
+def test_variants_are_counted_beside_methods(panel):
+    assert repr(panel).startswith("MethodsPanel(3 methods beside dense (4 with variants) at 64, 128; ")

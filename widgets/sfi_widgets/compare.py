@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import traitlets as T
 
 from sfi_lab import Settings, Trace
@@ -23,7 +24,8 @@ Given = Trace | Settings | tuple[Trace, Settings] | Session
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side under one layer and head. kept: float32 [steps], NaN where there is none; keys_read: float32 [steps]."""
+    """One side under one layer and head. kept: float32 [steps], NaN where there is none, re-selected from queries and keys or, where
+    the layer has none, as an audit recorded it; keys_read: float32 [steps]."""
 
     name: str
     settings: Settings
@@ -145,10 +147,18 @@ class Compare(Panel):
 
     def _note(self, one: Side, two: Side) -> str:
         first, second = self._a_session.trace, self.session.trace
+        words = [
+            f"{side.name} has no mass kept: layer {self.state.layer} was recorded without queries and keys, and without an audit"
+            for side in (one, two)
+            if side.kept is None
+        ]
         if first is second:
-            return "one recording, so one trajectory: tokens can only differ in a re-run (Decode again)"
+            return "; ".join(
+                ["one recording, so one trajectory: tokens can only differ in a re-run (Decode again)", *words]
+            )
         prompts = [t.tokens.filter(t.tokens["role"] == "prompt")["token_id"].to_list() for t in (first, second)]
-        words = [] if prompts[0] == prompts[1] else ["the prompts differ, so equal positions hold different tokens"]
+        if prompts[0] != prompts[1]:
+            words.insert(0, "the prompts differ, so equal positions hold different tokens")
         if one.steps != two.steps:
             words.append(f"compared over the first {min(one.steps, two.steps)} steps")
         return "; ".join(words)
@@ -189,9 +199,23 @@ def _side(name: str, session: Session, settings: Settings) -> Side:
             raise SfiError(session.why_not)
         read = trace.steps["keys_read"].to_numpy().astype(np.float32)
         read = np.where((trace.steps["route"] == "prefill").to_numpy(), np.float32(0), read)
-        return Side(name, settings, "exact", session.recorded, None, read, None, kl)
+        return Side(name, settings, "exact", session.recorded, _audited(session), read, None, kl)
     lam = float(now.lam.mean()) if len(now.lam) else None
     return Side(name, settings, now.kind, now.ranking, now.kept, now.keys_read.astype(np.float32), lam, kl)
+
+
+def _audited(session: Session) -> np.ndarray | None:
+    """Mass kept by the chosen layer and heads as an audit measured it beside the run, float32 [steps]; None without an audit."""
+    rows = session.trace.support.filter(
+        (pl.col("layer") == session.state.layer) & pl.col("kv_head").is_in(list(session.state.heads))
+    )
+    means = rows.group_by("step").agg(pl.col("missed").mean()).drop_nulls().collect()
+    decoded = means.filter(pl.col("step").is_in(session.trace.decode_steps))
+    if not decoded.height:
+        return None
+    kept = np.full(session.state.steps, np.nan, np.float32)
+    kept[decoded["step"].to_numpy()] = 1 - decoded["missed"].to_numpy()
+    return kept
 
 
 def _at(side: Side, step: int) -> np.ndarray:

@@ -172,7 +172,7 @@ class DecodeAgain(Panel):
 
 def _methods() -> list[dict[str, str]]:
     """Every method with its title and the first sentence of what it does."""
-    from sfi_lab.methods import METHODS  # brings torch along, which a viewer can do without until here
+    from sfi_lab.methods import METHODS  # a dozen modules that no other panel needs
 
     return [
         {"name": name, "title": method.title, "meaning": (method.__doc__ or "").strip().split("\n")[0]}

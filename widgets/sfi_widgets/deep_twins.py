@@ -173,8 +173,13 @@ def compare_figure(panel: Compare) -> Figure:
         picked.hlines(where, starts, ends, color=colour, lw=0.6)
     state = panel.state
     kept.set_ylabel("mass kept")
-    if kept.lines:  # neither side was recorded with queries and keys
+    if kept.lines:
         kept.legend(fontsize=7, frameon=False, ncols=2)
+    else:
+        kept.set_yticks([])
+        kept.text(
+            0.5, 0.5, "no queries and keys recorded", transform=kept.transAxes, ha="center", va="center", fontsize=7
+        )
     picked.set(xlim=state.brush, ylim=(state.span[1], state.span[0]), xlabel="decode step", ylabel="position")
     handles = [Patch(color=c) for c in (OTHER, BEFORE, SELECTED)]
     figure.legend(handles, ["both", "only A", "only B"], loc="outside lower center", ncols=3, fontsize=7, frameon=False)

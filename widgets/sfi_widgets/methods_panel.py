@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import polars as pl
 import traitlets as T
 
 from sfi_lab.errors import SfiError
-from sfi_lab.methods.families import title
+from sfi_lab.methods.families import base, title
 
 from . import columns
 from .assets import module, style
@@ -166,7 +166,7 @@ class MethodsPanel(Pictured, anywidget.AnyWidget):
         sizes = ", ".join(map(str, sorted({b for _, b in self._arms})))
         low, high = arms[self.quality].min(), arms[self.quality].max()
         facts = [
-            f"{arms['method'].n_unique()} methods at {sizes}", f"{group_title(self.group)}, {self.length_title}",
+            f"{counted(arms['method'].to_list())} at {sizes}", f"{group_title(self.group)}, {self.length_title}",
             f"{rows['n'].max() or 0} prompts",
             f"{QUALITIES[self.quality]} " + ("not measured" if low is None else f"{low:.3f} to {high:.3f}"),
         ]  # fmt: skip
@@ -181,6 +181,14 @@ class MethodsPanel(Pictured, anywidget.AnyWidget):
     def length_title(self) -> str:
         """The chosen length in words."""
         return f"{self.length:,} tokens" if self.length else "all lengths"
+
+
+def counted(labels: Sequence[str]) -> str:
+    """How many methods these labels are, dense not among them: "13 methods beside dense (14 with variants)"."""
+    arms, methods = len(set(labels)), len({base(label) for label in labels})
+    return f"{methods} method{'' if methods == 1 else 's'} beside dense" + (
+        f" ({arms} with variants)" if arms > methods else ""
+    )
 
 
 def _one_of(name: str, value: Any, allowed: list[Any]) -> Any:

@@ -21,6 +21,7 @@ SAMPLES = ("task", "kind", "scoring", "length", "method", "budget", "score", "kl
 NUMBERS = ("n", "score", "score_low", "score_high", "difference", "kl", "kl_low", "kl_high", "perplexity", "perplexity_low",
            "perplexity_high", "read", "looked", "kept")  # fmt: skip
 ALL = "all"  # the group of every kind that has answers
+TEXTS = "long_texts"  # the group of every kind of text that the model writes at length
 
 
 def read_results(
@@ -125,7 +126,8 @@ def by_loss(samples: pl.DataFrame, group: str, length: int, method: str, budget:
     Columns: task, score, dense_score, kl (nats), ratio (perplexity over dense's), text, dense_text, loss (in the quality's
     own unit: score lost, nats, log of the ratio). Prompts without a loss come last.
     """
-    here = pl.col("scoring") == "answers" if group == ALL else pl.col("kind") == group
+    scoring = {ALL: "answers", TEXTS: "generation"}
+    here = pl.col("scoring") == scoring[group] if group in scoring else pl.col("kind") == group
     rows = samples.filter(here & ((pl.col("length") == length) | (length == 0)))
     rows = rows.select(pl.col(SAMPLES)).with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
     dense = rows.filter(pl.col("method") == "dense").select(

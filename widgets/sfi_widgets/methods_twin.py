@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from sfi_lab.errors import SfiError
-from sfi_lab.methods.families import INK, Mark, marks
+from sfi_lab.methods.families import INK, Mark, base, marks
 
 from .methods_points import QUALITIES, group_title
 from .twins import OTHER
@@ -46,7 +46,7 @@ def methods_figure(panel: MethodsPanel) -> Figure:
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     _dense(axes, rows.filter(pl.col("method") == "dense"), panel.quality)
-    for label, look in looks.items():
+    for label, look in sorted(looks.items(), key=lambda one: base(one[0]) == "sfi"):  # last, so that nothing covers it
         _method(axes, look, arms.filter(pl.col("method") == label), panel)
     axes.set_xscale("log")
     axes.set_xlim(0.8 * arms["read"].min(), 1.15 * max(1.0, (arms["read"] + arms["looked"]).max()))
@@ -96,7 +96,7 @@ def _method(axes: Any, look: Mark, mine: pl.DataFrame, panel: MethodsPanel) -> N
     for i in np.flatnonzero(looked > 0):
         axes.plot([x[i], x[i] + looked[i]], [y[i]] * 2, color=colour, lw=0.6, ls=DASHES[2])
         axes.plot(x[i] + looked[i], y[i], "|", color=colour, ms=6)
-    size = 6 if look.marker == "*" else 4.2
+    size = 6 if look.marker == "*" else 3.4 if base(mine["method"][0]) == "sfi" else 4.4
     axes.plot(x, y, marker=look.marker, color=colour, lw=1.1, ls=DASHES[look.variant % len(DASHES)], ms=size,
               mfc="white" if looked.any() else colour, zorder=3)  # fmt: skip
     for i, budget in enumerate(mine["budget"]):

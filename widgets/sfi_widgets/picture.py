@@ -7,16 +7,15 @@ Panels import matplotlib with themselves (0.4 s), so that the first picture does
 from __future__ import annotations
 
 import base64
-import io
 import warnings
 from typing import Any
 
-import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image  # matplotlib needs it too
 
 from sfi_lab.errors import SfiError
+from sfi_lab.small_png import small_png
 
 DPI, COLOURS = 80, 128  # pixels an inch and palette: 2 to 30 kB a picture, so that a saved notebook stays small
 
@@ -65,24 +64,4 @@ def png(figure: Figure) -> bytes:
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    return small_png(Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB"))
-
-
-def small_png(image: Any, colours: int = COLOURS) -> bytes:
-    """An RGB image (PIL) as a PNG with a palette: the commonest colours as they are, the rest as near as the palette comes."""
-    codes = np.asarray(image).astype(np.int32) @ np.array([1 << 16, 1 << 8, 1])
-    found, where, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    common = found[np.argsort(-counts, kind="stable")[: colours // 2]]
-    rest = image.quantize(colours // 2, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).getpalette()
-    palette = np.concatenate([_split(common), np.reshape(rest, (-1, 3))]).astype(np.float32)
-    near = (palette**2).sum(1) - 2 * _split(found).astype(np.float32) @ palette.T  # squared distance but for a constant
-    out = io.BytesIO()
-    picture = Image.fromarray(near.argmin(1).astype(np.uint8)[where].reshape(codes.shape), "P")
-    picture.putpalette(palette.astype(np.uint8).ravel().tolist())
-    picture.save(out, "PNG", optimize=True)
-    return out.getvalue()
-
-
-def _split(codes: Any) -> Any:
-    """Red, green and blue of packed colours, [n, 3]."""
-    return (codes[:, None] >> [16, 8, 0]) & 255
+    return small_png(Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB"), COLOURS)

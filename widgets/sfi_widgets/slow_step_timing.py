@@ -12,7 +12,7 @@ import traitlets as T
 from sfi_lab import Trace
 from sfi_lab.analysis import memory_bound, slow_share, step_times
 from sfi_lab.errors import SfiError
-from sfi_lab.runtime.profile import read_timeline
+from sfi_lab.trace.timeline import read_timeline
 
 from .deep_twins import timing_figure
 from .panel import Panel, module

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         from voila.app import Voila
     except ImportError:
-        raise SystemExit("Voilà is not installed: pip install 'sfi-lab[voila]'") from None
+        raise SystemExit("Voilà is not installed: pip install '.[voila]' in the project's folder") from None
     paths = [str(SHARE), os.environ.get("JUPYTER_PATH", "")]
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, paths))  # where Voilà looks for templates
     Voila.launch_instance([*arguments, f"--template={TEMPLATE}"])

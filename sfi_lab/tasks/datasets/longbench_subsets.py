@@ -15,7 +15,7 @@ class Subset:
     """template: with {context} and, where there is one, {input}. metric: in METRICS. max_new_tokens: the official limit.
 
     examples: the prompt is a row of examples, so it is continued as it is, without a chat template. first_line: only
-    the answer's first line is scored.
+    the answer's first line is scored. stop: strings that end the answer, once something was said.
     """
 
     template: str

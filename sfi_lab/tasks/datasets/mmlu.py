@@ -1,7 +1,8 @@
 """MMLU (Hendrycks et al., arXiv 2009.03300): questions of 57 subjects with four options, five examples before each.
 
 The examples are the first five of the subject's dev questions, in their order; the prompt ends with "Answer:", and the
-letter is what the model says next, greedily (the paper compares the four letters' probabilities instead). The format
+letter is the first capital A-D that stands by itself in the four tokens that the model says next, greedily (the paper
+compares the four letters' probabilities instead). The format
 is equivalent to the official one and not identical; templates "mmlu" (the heading, with {subject}) and "mmlu:question"
 (one question up to "Answer:", with {question}, {A} … {D}) of one's own replace it.
 """
@@ -10,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from sfi_lab.errors import SfiError
 from sfi_lab.tasks.choices import LETTERS
 from sfi_lab.tasks.datasets.multiple_choice import option_fields
+from sfi_lab.tasks.datasets.place import Place
 from sfi_lab.tasks.datasets.prompts import fill, fitted
-from sfi_lab.tasks.datasets.rows import Place, Row, from_hub, have_hub, read_rows, sample
-from sfi_lab.tasks.datasets.rows import field as column
+from sfi_lab.tasks.datasets.rows import Row, from_hub, have_hub, number, read_rows, sample, text, texts
 from sfi_lab.tasks.source import TaskSource
 from sfi_lab.tasks.task import Task
 
@@ -59,23 +59,20 @@ class Mmlu(TaskSource):
     def name(self) -> str:
         return "mmlu" + (f":{self.subject}" if self.subject else "")
 
-    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None) -> list[Task]:
-        asked = [
-            (subject, number, row) for subject, rows in self._split("test").items() for number, row in enumerate(rows)
-        ]
+    def tasks(self, lengths, n, seed, count, tokenizer=None, limit=None, max_new_tokens=None) -> list[Task]:
+        asked = [(subject, at, row) for subject, rows in self._split("test").items() for at, row in enumerate(rows)]
         shots = self._split("dev")
-        build = partial(self._task, tokenizer=tokenizer, limit=limit)
-        return [
-            build(subject, number, row, shots.get(subject, ())[:SHOTS])
-            for subject, number, row in sample(asked, n, seed)
+        found = [
+            self._task(subject, at, row, shots.get(subject, ())[:SHOTS]) for subject, at, row in sample(asked, n, seed)
         ]
+        return [fitted(task, tokenizer, limit, max_new_tokens) for task in found]
 
-    def _split(self, split: str) -> dict[str, list[Row]]:
+    def _split(self, split: str) -> dict[str, list[dict[str, str]]]:
         """Rows by subject, as columns question, A … D, answer (a letter)."""
         if self.data is None:
-            found: dict[str, list[Row]] = {}
+            found: dict[str, list[dict[str, str]]] = {}
             for row in from_hub(PLACE, PLACE.hub, self.subject or "all", split=split):
-                found.setdefault(self.subject or column(row, "subject", self.name), []).append(_plain(row))
+                found.setdefault(self.subject or text(row, "subject"), []).append(_plain(row))
             return found
         subjects = [self.subject] if self.subject else _subjects(self.data)
         return {
@@ -83,25 +80,25 @@ class Mmlu(TaskSource):
             for subject in subjects
         }
 
-    def _task(self, subject: str, number: int, row: Row, shots: Sequence[Row], tokenizer, limit: int | None) -> Task:
+    def _task(self, subject: str, at: int, row: dict[str, str], shots: Sequence[dict[str, str]]) -> Task:
         if len(shots) < SHOTS:
             raise SfiError(f"MMLU's {subject} has {len(shots)} dev questions here; {SHOTS} are the examples")
         template = self.templates.get("mmlu:question", QUESTION)
-        texts = [
+        asked = [
             fill(template, option_fields(shot["question"], [shot[x] for x in LETTERS]), self.name)
             for shot in (*shots, row)
         ]
         heading = fill(self.templates.get("mmlu", HEADING), {"subject": subject.replace("_", " ")}, self.name)
-        answered = [f"{text} {shot['answer']}\n\n" for text, shot in zip(texts[:-1], shots, strict=True)]
+        answered = [f"{shown} {shot['answer']}\n\n" for shown, shot in zip(asked[:-1], shots, strict=True)]
         return Task(
             kind=self.name,
             length=0,
             seed=0,
-            prompt=fitted(heading + "".join(answered) + texts[-1], limit, 4, False, tokenizer, self.name),
+            prompt=heading + "".join(answered) + asked[-1],
             answers=(row["answer"],),
             depths=(),
             max_new_tokens=4,
-            name=f"mmlu-{subject}-{number}",
+            name=f"{self.name}-{at}" if self.subject else f"{self.name}-{subject}-{at}",
             metric="letter",
             labels=(("subject", subject),),
         )
@@ -121,12 +118,9 @@ def _subjects(data: Path) -> list[str]:
     )
 
 
-def _plain(row: Row) -> Row:
-    """The hub has a list of choices and the answer's number; the CSV files a column each and its letter."""
+def _plain(row: Row) -> dict[str, str]:
+    """Columns question, A … D, answer: the hub has a list of choices and the answer's number, the CSV files a column each and its letter."""
     if "choices" not in row:
-        return row
-    return {
-        "question": row["question"],
-        **dict(zip(LETTERS, row["choices"], strict=True)),
-        "answer": LETTERS[row["answer"]],
-    }
+        return {name: text(row, name, LETTERS if name == "answer" else None) for name in COLUMNS}
+    options = dict(zip(LETTERS, texts(row, "choices", 4), strict=True))
+    return {"question": text(row, "question"), **options, "answer": LETTERS[number(row, "answer", 0, 3)]}

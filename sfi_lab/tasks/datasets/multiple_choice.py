@@ -12,7 +12,7 @@ DIRECT = 'Reply with this sentence and nothing else, the letter of the right opt
 
 def option_fields(question: str, options: Sequence[str], context: str = "") -> dict[str, str]:
     """Fields of a template: question, A … D and context, and the names that official template files have for them."""
-    letters = {letter: str(option).strip() for letter, option in zip(LETTERS, options, strict=True)}
+    letters = {letter: option.strip() for letter, option in zip(LETTERS, options, strict=True)}
     official = {"Q": question.strip(), "DOC": context.strip()} | {
         f"C_{letter}": text for letter, text in letters.items()
     }

@@ -5,6 +5,7 @@ Meant for a chat template, where small models fall into a loop later; without on
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from sfi_lab.tasks.generated.facts import FIRST_NAMES, GOODS, SURNAMES, THINGS, 
 from sfi_lab.tasks.haystack import Haystack
 
 NEW_TOKENS = 640  # an answer of 512 and more: SFI's errors add up over the length of what it writes
+_LEAST_LINES = 4
 
 _HABITS = (
     *("walks to the harbour before dawn", "writes letters that are never sent", "mends clocks for the neighbours"),
@@ -58,10 +60,15 @@ def long_proof(length: int, rng: random.Random, hay: Haystack) -> Draft:
 def _filled(length: int, head: str, lines: Iterator[str], frame: str, hay: Haystack) -> Draft:
     """Head, as many lines as fit into the length, frame."""
     room, chosen = length - hay.measure(head, frame, before="\n\n"), []
-    while (room := room - hay.measure(line := next(lines), before="\n")) >= 0:
+    first = [next(lines) for _ in range(_LEAST_LINES)]
+    if (left := room - hay.measure(*first, before="\n")) < 0:
+        raise SfiError(
+            f"a context of {length} is too short for this task's notes and its opening; the smallest allowed is {length - left}"
+        )
+    for line in itertools.chain(first, lines):
+        if (room := room - hay.measure(line, before="\n")) < 0:
+            break
         chosen.append(line)
-    if len(chosen) < 4:
-        raise SfiError(f"a context of {length} is too short for this task's notes and its opening")
     prompt = "\n".join([head, *chosen]) + "\n\n" + frame
     return Draft(prompt, (), (), NEW_TOKENS, scoring="generation", chat=True)
 

@@ -43,13 +43,15 @@ def make(
     count: Callable[[str], int] = words,
     haystack: Haystack | None = None,
     depth: float | None = None,
+    room: int | None = None,
 ) -> Task:
     """One task, the same for the same arguments and Python version (which fixes the documentation's text).
 
     length: of the prompt at most, in units of `count` (words, or tokens with a tokenizer's counter). haystack: one made
     with the same `count`, to make many tasks quickly. depth: where a single needle stands, as a share of the text from
-    0 to 1; its kind is then "single_needle@DEPTH". Raises SfiError for an unknown kind, a length that is too short, or a
-    depth for another kind.
+    0 to 1; its kind is then "single_needle@DEPTH", and other depths are other texts and numbers. room: what the prompt may
+    measure where a model's limit leaves less than the length, which the task is still named and drawn by. Raises SfiError
+    for an unknown kind, a length that is too short, or a depth for another kind.
     """
     drawn = ALIASES.get(kind, kind)
     if drawn not in GENERATED:
@@ -57,10 +59,11 @@ def make(
     if depth is not None and drawn != "single_needle":
         raise SfiError(f"only a single_needle can be pinned to a depth, not {kind}")
     hay = haystack or Haystack(count)
-    pinned = {} if depth is None else {"depth": depth}
-    draft = GENERATED[drawn](length, random.Random(f"{drawn}/{length}/{seed}"), hay, **pinned)
+    pinned, at = ({}, "") if depth is None else ({"depth": depth}, f"@{depth:g}")
+    rng = random.Random(f"{drawn}{at}/{length}/{seed}")
+    draft = GENERATED[drawn](length if room is None else room, rng, hay, **pinned)
     return Task(
-        kind if depth is None else f"{kind}@{depth:g}",
+        kind + at,
         length,
         seed,
         draft.prompt,
@@ -91,7 +94,7 @@ def needle_map(
     seeds: Sequence[int] = range(3),
     count: Callable[[str], int] = words,
 ) -> list[Task]:
-    """A single needle at every depth of every length. Tasks of one length and seed differ in the needle's place only."""
+    """A single needle at every depth of every length, each in a text of its own."""
     hay = Haystack(count)
     return [
         make("single_needle", length, seed, count, hay, depth)

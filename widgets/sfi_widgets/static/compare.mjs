@@ -2,7 +2,8 @@
 import { PICK, cellsFor, chosen, colourCells, compareSets, count, figure, refreshAt, rgb, rowsOf, selectionCells, ticks, typed, word } from './core.mjs';
 import { painter, write } from './frames.mjs';
 import { badge } from './kinds.mjs';
-import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, sentenceBands, stepAt, theme, xOf } from './ui.mjs';
 
 const side = (s) => (s?.ids ? { ...s, ...rowsOf(s), steps: typed(s.steps, Int32Array) } : null);
 const number = (name, v) => (v === null ? 'none' : name === 'refreshes' || name === 'keys' ? count(v) : name === 'kept' || name === 'missed' ? `${(100 * v).toFixed(2)} %` : figure(v));

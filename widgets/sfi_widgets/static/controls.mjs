@@ -38,7 +38,8 @@ async function render({ model, el }) {
       if (document.activeElement !== range || item.stops[range.value] !== one) range.value = nearest(item.stops, one);
       range.setAttribute('aria-valuetext', say(value));
       if (document.activeElement !== box) box.value = one;
-      box.title = Array.isArray(value) ? `${say(value)}: one query row / several rows; a moved slider sets one value for both` : '';
+      if (Array.isArray(value)) box.title = `${say(value)}: one query row / several rows; a moved slider sets one value for both`;
+      else box.removeAttribute('title'); // an empty one would hide the row's
     };
     return frame(item, h('span', { class: 'sfi-slide' }, range, box));
   }
@@ -69,7 +70,7 @@ async function render({ model, el }) {
   const make = { slider, choice, lambda };
   const group = (g) => {
     const inside = g.items.map((item) => make[item.control](item));
-    return g.open ? h('fieldset', {}, h('legend', {}, g.title), ...inside) : h('details', {}, h('summary', {}, g.title), ...inside);
+    return g.open ? h('fieldset', {}, h('legend', {}, g.title), ...inside) : h('details', {}, h('summary', { title: `${g.title}: ${g.items.map((item) => [item.symbol, item.title].filter(Boolean).join(' ')).join(', ')}. A click shows or hides them.` }, g.title), ...inside);
   };
 
   // where to look

@@ -96,9 +96,6 @@ export function classOf(position, step, memory, picked) {
 
 const TINTS = [0, CLASS.sparse << 8, CLASS.half << 8, CLASS.selected << 8];
 
-/** One letter for why a step is slow. */
-export const MARKS = { first: '1', sentence: 'S', t_max: 'T', period: 'P', random: 'R', drift: 'D', nothing_to_select: 'N' };
-
 /** A step's route in words. */
 export function routeOf(run, step) {
   if (run.slow[step]) return `slow (${run.reason[step].replaceAll('_', ' ')})`;

@@ -1,6 +1,6 @@
 // Decodes again with the current settings: the new text beside the recorded one, token by token.
 import { count, share } from './core.mjs';
-import { commonPrefix } from './words.mjs';
+import { commonPrefix, parted } from './words.mjs';
 import { data, h, hubOf, panel, theme } from './ui.mjs';
 
 async function render({ model, el }) {
@@ -30,16 +30,15 @@ async function render({ model, el }) {
   parts.legend.append(h('span', { class: 'sfi-hint' }, 'grey: the same tokens in both · bold with a bar: the first token that differs'));
 
   const recorded = texts.slice(facts.prompt, facts.prompt + facts.steps);
-  function fill(pane, words, same) {
-    const rest = words.slice(same);
-    pane.replaceChildren(h('span', { class: 'sfi-same' }, words.slice(0, same).join('')),
-      ...(rest.length ? [h('span', { class: 'sfi-first' }, rest[0]), rest.slice(1).join('')] : []));
+  function fill(pane, words, same, others) {
+    const text = parted(words, same, others);
+    pane.replaceChildren(h('span', { class: 'sfi-same' }, text.same), ...(text.first !== null ? [h('span', { class: 'sfi-first' }, text.first)] : []), text.rest);
   }
   function show() {
     const words = model.get('words'), ids = model.get('ids'), running = model.get('running'), total = model.get('tokens');
     const same = ids.length ? commonPrefix(ids, model.get('recorded_ids')) : recorded.length;
-    fill(old, recorded, Math.min(same, recorded.length));
-    fill(fresh, words, Math.min(same, words.length));
+    fill(old, recorded, Math.min(same, recorded.length), ids.length);
+    fill(fresh, words, Math.min(same, words.length), recorded.length);
     if (running) fresh.scrollTop = fresh.scrollHeight;
     start.disabled = running; stop.disabled = !running; length.disabled = running; method.disabled = running; record.disabled = running;
     const name = model.get('method');

@@ -1,7 +1,8 @@
 // Layer × KV head: a cell a head, coloured by a metric; click to look at it.
 import { figure, mix, rgb, toggled, typed } from './core.mjs';
 import { badge } from './kinds.mjs';
-import { FONT, canvas, chosenName, h, headColour, headName, hubOf, listener, panel, theme, tooltip } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { FONT, canvas, chosenName, h, headColour, headName, hubOf, listener, panel, theme } from './ui.mjs';
 
 const STOPS = ['#440154', '#3b528b', '#21918c', '#5ec962', '#fde725'].map(rgb); // viridis: even in lightness, safe for the colour-blind
 

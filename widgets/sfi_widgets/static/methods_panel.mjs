@@ -1,7 +1,8 @@
 // Methods: quality against the share of keys read, a point a method and budget; below, the prompts behind a point.
 import { count, figure, share, ticks, typed } from './core.mjs';
 import { write } from './frames.mjs';
-import { PAD, axisX, axisY, canvas, h, key, panel, polyline, theme, tooltip } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { PAD, axisX, axisY, canvas, h, key, panel, polyline, theme } from './ui.mjs';
 import { shown } from './words.mjs';
 
 // the figures' own series, and the same hues for a dark page; colour and marker together are a method's own
@@ -38,6 +39,12 @@ export function clicked(only, labels, some, shift) {
   const now = new Set(only.length ? only : labels), off = some.every((label) => now.has(label));
   for (const label of some) { if (off) now.delete(label); else now.add(label); }
   return now.size === labels.length || !now.size ? [] : labels.filter((label) => now.has(label));
+}
+
+/** How many methods these labels are, dense not among them: "13 methods beside dense (14 with variants)". */
+export function counted(labels) {
+  const arms = new Set(labels).size, methods = new Set(labels.map((label) => label.split(':')[0])).size;
+  return `${methods} method${methods === 1 ? '' : 's'} beside dense${arms > methods ? ` (${arms} with variants)` : ''}`;
 }
 
 /** The place nearest to (x, y) within reach, or null; places: [{x, y, …}]. */
@@ -108,6 +115,9 @@ async function render({ model, el }) {
     const at = rows.filter((r) => r.budget >= 0), least = Math.log(0.8 * Math.min(...at.map((r) => r.read))), most = Math.log(1.15 * Math.max(1, ...at.map((r) => r.read + r.looked)));
     return { x: (v) => a.left + ((Math.log(v) - least) * a.width) / (most - least), y: (v) => a.top + a.height - ((f(v) - low) * a.height) / (high - low), least: Math.exp(least) };
   };
+  const isSfi = (m) => m.label.split(':')[0] === 'sfi'; // its variants are often where it is: larger, and below it
+  const layer = (m) => 2 * (methods.indexOf(m) === lit) + isSfi(m); // what others may not cover is drawn last
+  const topmost = (x, y) => closest([...places].sort((p, q) => layer(p.method) - layer(q.method)), x, y, REACH);
   const dense = () => rows.find((r) => methods[r.method].series < 0);
 
   function draw(context, w) {
@@ -127,7 +137,7 @@ async function render({ model, el }) {
     axisY(context, colours, marks, y, a.left, QUALITIES[q], (v) => (v && Math.abs(v) < 0.001 ? v.toExponential(0) : String(Number(v.toPrecision(3)))), a.top, a.height);
     const groups = arms.filter(seen).map((m) => [m, rows.filter((r) => methods[r.method] === m && r[q] === r[q])]);
     for (const [m, mine] of groups) for (const r of mine) places.push({ x: x(r.read), y: y(r[q]), row: r, method: m });
-    for (const [m, mine] of groups.sort(([one], [two]) => (methods.indexOf(one) === lit) - (methods.indexOf(two) === lit))) series(context, m, mine, x, y, q, lit >= 0 && methods.indexOf(m) !== lit);
+    for (const [m, mine] of groups.sort(([one], [two]) => layer(one) - layer(two))) series(context, m, mine, x, y, q, lit >= 0 && methods.indexOf(m) !== lit);
     for (const p of places) {
       if (!isChosen(p.row) && p.row !== over) continue;
       context.strokeStyle = colours.ink; context.lineWidth = p.row === over ? 1 : 2; context.beginPath(); context.arc(p.x, p.y, 9, 0, 7); context.stroke();
@@ -136,7 +146,7 @@ async function render({ model, el }) {
     context.lineWidth = 1;
   }
   function series(context, m, mine, x, y, q, dim) {
-    const colour = hue(m), hollow = mine.some((r) => r.looked > 0), shape = new Path2D(OUTLINES[m.marker] ?? OUTLINES.o);
+    const colour = hue(m), size = isSfi(m) ? 3.7 : 4.8, hollow = mine.some((r) => r.looked > 0), shape = new Path2D(OUTLINES[m.marker] ?? OUTLINES.o);
     context.globalAlpha = dim ? 0.16 : 1; context.strokeStyle = colour; context.lineWidth = 1.7;
     polyline(context, mine.map((r) => x(r.read)), mine.map((r) => y(r[q])), STROKES[m.variant % STROKES.length]);
     for (const r of mine) {
@@ -145,7 +155,7 @@ async function render({ model, el }) {
       if (r[`${q}_low`] === r[`${q}_low`]) { context.beginPath(); context.moveTo(px, y(r[`${q}_low`])); context.lineTo(px, y(r[`${q}_high`])); context.stroke(); }
       context.globalAlpha = dim ? 0.16 : 1; context.lineWidth = 1;
       if (r.looked > 0) { const end = x(r.read + r.looked); polyline(context, [px, end], [py, py], [1.5, 2.5]); context.fillStyle = colour; context.fillRect(Math.round(end) - 1, py - 5, 2, 10); }
-      context.save(); context.translate(px, py); context.scale(4.6, 4.6);
+      context.save(); context.translate(px, py); context.scale(size, size);
       context.globalAlpha = 1; context.fillStyle = look.colours.back; if (!dim) context.fill(shape);
       context.globalAlpha = dim ? 0.16 : 1; context.fillStyle = hollow ? look.colours.back : colour; context.lineWidth = 0.32; context.fill(shape); context.stroke(shape); context.restore();
     }
@@ -162,7 +172,7 @@ async function render({ model, el }) {
   }
   const locate = (e) => { const r = view.el.getBoundingClientRect(); return [e.clientX - r.left, e.clientY - r.top, r.width]; };
   view.el.addEventListener('pointermove', (e) => {
-    const [px, py, w] = locate(e), p = closest(places, px, py, REACH), d = dense();
+    const [px, py, w] = locate(e), p = topmost(px, py), d = dense();
     if (!p && span && d && quality() === 'score') {
       const a = area(w);
       if (px > a.left && px < a.left + a.width && Math.abs(py - scale(a).y(d.score)) < 6) { point(null, null); tip.show(px, py, h('b', {}, 'Dense'), ` · ${count(d.n)} prompts`, h('br'), told.score(d), h('br'), 'reads every key'); return; }
@@ -171,7 +181,7 @@ async function render({ model, el }) {
   });
   view.el.addEventListener('pointerleave', () => point(null, null));
   const pick = (p) => save({ selected: isChosen(p.row) ? [] : [p.method.label, p.row.budget] });
-  view.el.addEventListener('click', (e) => { const [px, py] = locate(e), p = closest(places, px, py, REACH); if (p) pick(p); });
+  view.el.addEventListener('click', (e) => { const [px, py] = locate(e), p = topmost(px, py); if (p) pick(p); });
   view.el.addEventListener('keydown', (e) => {
     const at = places.findIndex((p) => p.row === over);
     let next = null;
@@ -232,7 +242,7 @@ async function render({ model, el }) {
     const bar = h('div', { style: { display: 'flex', justifyContent: 'space-between', gap: '8px', alignItems: 'center', margin: '6px 0 2px' } }, head, close);
     const where = `${m.name}, budget ${budget}`;
     if (!fresh || found.note) { head.textContent = `${where}: ${found.note && fresh ? found.note : model.sent ? 'prompts of another point need the notebook’s kernel' : 'prompts are on their way'}`; list.replaceChildren(bar); return; }
-    head.textContent = `${where}: ${count(found.losing)} of ${count(found.total)} prompts ${q === 'kl' ? 'differ from' : 'lose to'} dense; ${found.rows.length < found.total ? `the first ${count(found.rows.length)}` : 'all'}, by ${WORDS[q]}`;
+    head.textContent = `${where}: ${count(found.losing)} of ${count(found.total)} prompts ${q === 'kl' ? 'differ from' : 'lose to'} dense · listed: ${found.rows.length < found.total ? `${count(found.rows.length)} of all ${count(found.total)}` : 'all'}, ordered by ${WORDS[q]}`;
     const ratio = found.rows.some((r) => r[4] !== null), scored = found.rows.some((r) => r[1] !== null);
     const names = ['task', ...(scored ? ['score', 'dense'] : []), 'KL', ...(ratio ? ['perplexity ×'] : []), 'text; below it dense’s'];
     const cell = (v, lost) => h('td', { style: lost ? { ...TIGHT, color: 'var(--slow)', fontWeight: '600' } : TIGHT }, v === null ? '' : number(v));
@@ -243,7 +253,7 @@ async function render({ model, el }) {
   }
   function say() {
     const at = rows.filter((r) => r.budget >= 0), d = dense(), most = Math.max(0, ...at.map((r) => r.n));
-    write(parts.statement, span ? `${count(most)} prompts · ${new Set(at.map((r) => r.method)).size} methods · budgets ${[...new Set(at.map((r) => r.budget))].sort((a, b) => a - b).join(', ')}${quality() !== 'score' ? ` · dense is at ${quality() === 'kl' ? 0 : 1}` : d ? ` · dense ${told.score(d)}` : ''}` : '');
+    write(parts.statement, span ? `${count(most)} prompts · ${counted(at.map((r) => methods[r.method].label))} · budgets ${[...new Set(at.map((r) => r.budget))].sort((a, b) => a - b).join(', ')}${quality() !== 'score' ? ` · dense is at ${quality() === 'kl' ? 0 : 1}` : d ? ` · dense ${told.score(d)}` : ''}` : '');
   }
   function fill() {
     const g = points.groups.find((one) => one.name === model.get('group'));

@@ -1,11 +1,13 @@
 // The whole run: sentences as bands, slow steps as ticks with their reason, one metric as a line, the brush and the cursor.
-import { MARKS, count, figure, routeOf, ticks, typed } from './core.mjs';
+import { count, figure, routeOf, ticks, typed } from './core.mjs';
 import { painter, write } from './frames.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, polyline, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { lettersOf, reasonLegend } from './reasons.mjs';
+import { tooltip } from './tips.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, key, listener, panel, polyline, sentenceBands, stepAt, theme, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'run', 'Run'), events = listener(hub);
-  const facts = hub.get('facts'), run = data.run(hub), whole = [0, facts.steps], height = model.get('height');
+  const facts = hub.get('facts'), run = data.run(hub), whole = [0, facts.steps], letters = lettersOf(run), why = reasonLegend(run), height = model.get('height');
   const take = () => model.get('metrics').map((m) => ({ ...m, values: typed(m.values, Float32Array) }));
   let metrics = take();
   const kept = { name: 'kept', title: 'mass kept under the settings', live: true };
@@ -37,7 +39,7 @@ async function render({ model, el }) {
       if (!run.slow[s]) continue;
       context.fillStyle = colours.slow;
       context.fillRect(Math.round(x(s)), 12, 2, 12);
-      if (x(s) - labelled > 9) { context.fillText(MARKS[run.reason[s]] ?? '', Math.round(x(s)) + 1, 11); labelled = x(s); }
+      if (x(s) - labelled > 9) { context.fillText(letters.get(run.reason[s]), Math.round(x(s)) + 1, 11); labelled = x(s); }
     }
     if (brush[0] > 0 || brush[1] < facts.steps) {
       context.fillStyle = colours.back; context.globalAlpha = 0.65;
@@ -72,7 +74,7 @@ async function render({ model, el }) {
   model.on('change:metrics', () => { metrics = take(); say(); view.redraw(); }); // the overlap comes when it is asked for
   model.on('change:metric', () => { select.value = model.get('metric'); say(); view.redraw(); });
   parts.tools.append(h('label', {}, 'line ', select), h('button', { type: 'button', title: 'Show all steps (key 0)', onclick: () => choose(hub, { brush: whole }) }, 'whole run'));
-  parts.legend.append(key('tick', 'slow step: 1 first, S sentence end, T T_max', 'also P period, R random, D drift, N nothing to select'), key('band', 'sentences, in turn'),
+  parts.legend.append(key('tick', why.text, why.title), key('band', 'sentences, in turn'),
     h('span', { class: 'sfi-hint' }, 'drag to choose a range · click or arrow keys move the cursor'));
   const say = () => {
     const brush = hub.get('brush'), values = valuesOf(chosen()), m = chosen();

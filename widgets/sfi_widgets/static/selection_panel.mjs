@@ -1,7 +1,8 @@
 // What the selector kept at each refresh, now beside the recording, with the mass kept and the keys read.
 import { PICK, cellsFor, chosen, colourCells, compareSets, count, refreshAt, rgb, routeOf, selectionCells, share, ticks, word } from './core.mjs';
 import { painter, write } from './frames.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headColour, hubOf, key, listener, liveK, panel, polyline, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, headColour, hubOf, key, listener, liveK, panel, polyline, sentenceBands, stepAt, theme, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'selection', 'Selection'), events = listener(hub);
@@ -104,7 +105,7 @@ async function render({ model, el }) {
       const r = refreshAt(now.steps, at.step);
       rows.push(`mass kept ${(now.kept[at.step] || 0).toFixed(4)} (recorded settings ${(now.keptBefore[at.step] || 0).toFixed(4)})`, h('br'),
         `keys read ${count(now.keysRead[at.step])} of ${count(run.available[at.step])}`);
-      if (r >= 0) rows.push(h('br'), `selection of step ${now.steps[r]} (${now.reasons[r].replace('_', ' ')}), λ = ${now.lam[r].toFixed(4)}`);
+      if (r >= 0) rows.push(h('br'), `selection of step ${now.steps[r]} (${now.reasons[r].replaceAll('_', ' ')}), λ = ${now.lam[r].toFixed(4)}`);
     }
     if (at.onMap) {
       const a = now ? chosen(now, refreshAt(now.steps, at.step), liveK(hub)) : new Set(), b = chosen(recorded, refreshAt(recorded.steps, at.step), recorded.k);

@@ -1,7 +1,8 @@
 // One refresh, stage by stage along the positions: evidence and prior, fused score, what NMS and exclusivity took, Top-K.
 import { columnBits, columnMax, count, figure, share, ticks, typed } from './core.mjs';
 import { painter, write } from './frames.mjs';
-import { FONT, axisX, axisY, canvas, choose, data, h, hubOf, key, listener, panel, polyline, theme, tooltip } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { FONT, axisX, axisY, canvas, choose, data, h, hubOf, key, listener, panel, polyline, theme } from './ui.mjs';
 
 const BY_SCORE = 1, BY_NMS = 2, SELECTED = 4;
 

@@ -1,6 +1,7 @@
 // Milliseconds of every step, split by stage; fast and slow steps as distributions.
 import { count, figure, routeOf, share, ticks, typed } from './core.mjs';
-import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, listener, panel, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { FONT, PAD, axisX, axisY, canvas, choose, cursorKeys, cursorLine, data, h, hubOf, listener, panel, stepAt, theme, xOf } from './ui.mjs';
 
 const STAGES = { attention: 'recent', selector: 'selected', topk: 'before', pack: 'sink', step: 'other' };
 const HUES = ['other', 'recent', 'selected', 'before', 'slow', 'sink'];

@@ -1,6 +1,7 @@
 // Overlap of supports against lag, within a sentence and across its end, with intervals.
 import { ticks } from './core.mjs';
-import { axisX, axisY, canvas, h, hubOf, key, listener, panel, theme, tooltip } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { axisX, axisY, canvas, h, hubOf, key, listener, panel, theme } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'stability', 'Stability of supports'), events = listener(hub);

@@ -1,7 +1,8 @@
 // Steps × positions of one layer and head: hue says why a position is read, strength how much attention it got.
 import { CLASS_NAMES, cellsFor, chosen, clampRange, classColours, classOf, colourCells, count, figure, refreshAt, routeOf, share, supportCells, ticks, weightOf, zoomRange } from './core.mjs';
 import { painter, write } from './frames.mjs';
-import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, tooltip, xOf } from './ui.mjs';
+import { tooltip } from './tips.mjs';
+import { PAD, axisX, axisY, canvas, choose, chosenName, cursorKeys, cursorLine, data, h, hubOf, key, listener, liveK, memoryOf, panel, sentenceBands, stepAt, theme, xOf } from './ui.mjs';
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'map', 'Support map'), events = listener(hub);

@@ -1,8 +1,10 @@
 // The generated text and the document, line by line, with what the chosen head keeps at the cursor's step.
-import { CLASS, CLASS_NAMES, MARKS, chosen, classOf, count, figure, level, mix, refreshAt, rgb, routeOf, weightOf } from './core.mjs';
+import { CLASS, CLASS_NAMES, chosen, classOf, count, figure, level, mix, refreshAt, rgb, routeOf, weightOf } from './core.mjs';
 import { findTokens, shown, wrap } from './words.mjs';
 import { painter, write } from './frames.mjs';
-import { choose, chosenName, cursorKeys, data, h, hubOf, key, listener, memoryOf, panel, theme, tooltip } from './ui.mjs';
+import { lettersOf, reasonLegend } from './reasons.mjs';
+import { tooltip } from './tips.mjs';
+import { choose, chosenName, cursorKeys, data, h, hubOf, key, listener, memoryOf, panel, theme } from './ui.mjs';
 
 const LINE = 26;
 const MARKED = ['sfi-hit', 'sfi-probe', 'sfi-cursor', 'sfi-future'];
@@ -92,7 +94,7 @@ function tokenPane(parent, label, texts, first, last, make, look) {
 
 async function render({ model, el }) {
   const hub = await hubOf(model), parts = panel(el, 'text', 'Text'), events = listener(hub);
-  const facts = hub.get('facts'), { texts, sentence } = data.tokens(hub), run = data.run(hub);
+  const facts = hub.get('facts'), { texts, sentence } = data.tokens(hub), run = data.run(hub), letters = lettersOf(run), why = reasonLegend(run);
   const stepOf = new Map(Array.from({ length: run.count }, (_, s) => [run.position[s] + 1, s]));
   let reveal = true, weights = new Map(), memory = null, picked = new Set(), hits = [], hit = -1, hitSet = new Set();
 
@@ -103,7 +105,7 @@ async function render({ model, el }) {
   const look = theme(el, () => job?.ask());
   const generated = tokenPane(left, 'Generated text', texts, facts.prompt, texts.length, makeGenerated, lookOfGenerated);
   const prompt = tokenPane(right, 'Document', texts, 0, facts.prompt, () => {}, lookOf);
-  const map = h('canvas', { class: 'sfi-minimap', 'aria-hidden': 'true' });
+  const map = h('canvas', { class: 'sfi-minimap', 'aria-hidden': 'true', title: 'Where in the document the kept positions lie; a click goes there' });
   right.append(map);
   const tip = tooltip(parts.body);
 
@@ -121,7 +123,7 @@ async function render({ model, el }) {
   function makeGenerated(span, i) {
     const step = stepOf.get(i);
     span.classList.add(sentence[i] % 2 ? 'sfi-odd' : 'sfi-even');
-    if (step !== undefined && run.slow[step]) { span.classList.add('sfi-slow'); span.dataset.mark = MARKS[run.reason[step]] ?? ''; span.dataset.reason = run.reason[step].replace('_', ' '); }
+    if (step !== undefined && run.slow[step]) { span.classList.add('sfi-slow'); span.dataset.mark = letters.get(run.reason[step]); span.dataset.reason = run.reason[step].replaceAll('_', ' '); }
   }
   function lookOfGenerated(i) {
     const own = lookOf(i), cursor = hub.get('cursor');
@@ -193,7 +195,7 @@ async function render({ model, el }) {
   search.addEventListener('keydown', (e) => { e.stopPropagation(); if (e.key === 'Enter') { e.preventDefault(); go(e.shiftKey ? -1 : 1); } });
   parts.tools.append(found, search);
   parts.legend.append(key('sink', 'sink'), key('selected', 'selected'), key('recent', 'recent'), key('other', 'not in memory, yet attended'),
-    key('slowmark', 'slow step: 1 first, S sentence end, T T_max', 'also P period, R random, D drift, N nothing to select'), key('bands', 'sentences'),
+    key('slowmark', why.text, why.title), key('bands', 'sentences'),
     h('span', { class: 'sfi-hint' }, 'click a generated token: the cursor goes there · click a document token: marked in the map'));
   events.on(['support', 'now', 'mass', 'k', 'k_live', 'probe'], job.ask);
   events.on('cursor', () => { reveal = true; job.ask(); });

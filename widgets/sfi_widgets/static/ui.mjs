@@ -1,6 +1,7 @@
-// What the panels share in the browser: elements, the hub, themes, canvases, tooltips.
+// What the panels share in the browser: elements, the hub, themes, canvases.
 import { typed, rowsOf, count } from './core.mjs';
 import { painter } from './frames.mjs';
+import { watchTabs } from './tabs.mjs';
 
 /** An element: h('button', {class: 'x', onclick: f}, 'text', child). */
 export function h(tag, attributes = {}, ...children) {
@@ -143,6 +144,7 @@ export function theme(el, changed) {
 /** The frame of a panel: title, one-line statement, tools, legend, body. */
 export function panel(el, name, title) {
   el.classList.add('sfi', `sfi-${name}`);
+  el.dataset.panel = name;
   el.dataset.lmSuppressShortcuts = 'true'; // JupyterLab would take arrow keys and letters for its cells,
   el.addEventListener('keydown', (e) => e.stopPropagation()); // by two ways: a capturing listener and a bubbling one
   const statement = h('span', { class: 'sfi-statement', 'aria-live': 'polite' });
@@ -152,6 +154,7 @@ export function panel(el, name, title) {
   const section = h('section', { class: 'sfi-panel', 'aria-label': title },
     h('header', {}, h('h3', {}, title), statement, tools), legend, body);
   el.append(section);
+  watchTabs(el);
   return { section, statement, tools, legend, body };
 }
 
@@ -160,7 +163,7 @@ export const key = (kind, text, title) => h('span', { class: 'sfi-key', title },
 
 /** A canvas that fills its box at the screen's own resolution; draw(context, width, height) in CSS pixels. */
 export function canvas(box, height, label, draw) {
-  const el = h('canvas', { tabindex: '0', role: 'img', 'aria-label': label, style: { height: `${height}px` } });
+  const el = h('canvas', { tabindex: '0', role: 'img', 'aria-label': label, title: label, style: { height: `${height}px` } });
   box.append(el);
   const context = el.getContext('2d');
   let width = 0; // kept: reading it after the page has changed costs a layout
@@ -181,22 +184,6 @@ export function canvas(box, height, label, draw) {
   const sizes = new ResizeObserver((changes) => { width = changes.at(-1).contentRect.width; job.ask(); });
   sizes.observe(box);
   return { el, context, redraw: job.ask, stop() { sizes.disconnect(); job.stop(); } };
-}
-
-/** A tooltip inside a panel: show(x, y, node) in the box's coordinates, hide(). */
-export function tooltip(box) {
-  const tip = h('div', { class: 'sfi-tip', role: 'tooltip', hidden: true });
-  box.append(tip);
-  return {
-    show(x, y, ...children) {
-      tip.replaceChildren(...children);
-      tip.hidden = false;
-      const w = tip.offsetWidth, hh = tip.offsetHeight;
-      tip.style.left = `${Math.max(2, Math.min(box.clientWidth - w - 2, x + 14))}px`;
-      tip.style.top = `${y + 14 + hh > box.clientHeight && y - hh - 8 > 0 ? y - hh - 8 : y + 14}px`;
-    },
-    hide() { tip.hidden = true; },
-  };
 }
 
 // plots over steps -----------------------------------------------------------------------------------------------------

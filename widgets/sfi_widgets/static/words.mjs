@@ -32,6 +32,15 @@ export function commonPrefix(a, b) {
   return n;
 }
 
+/**
+ * A run's tokens beside another run's: {same, first, rest} as texts. first is the token at which they part, null where one of them
+ * has merely ended: then nothing differs. same: length of their common beginning; others: tokens of the other run.
+ */
+export function parted(words, same, others) {
+  const parts = same < words.length && same < others;
+  return { same: words.slice(0, same).join(''), first: parts ? words[same] : null, rest: words.slice(parts ? same + 1 : same).join('') };
+}
+
 /** Tokens [first, last) whose joined text holds `needle`, case-insensitive: all matches as [first, last]. */
 export function findTokens(texts, needle) {
   const wanted = needle.toLowerCase();
