@@ -100,7 +100,7 @@ def test_without_voila_it_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "voila.app", None)
     path = tmp_path / "n.ipynb"
     shutil.copy(ROOT / "notebooks" / "01_workbench.ipynb", path)
-    with pytest.raises(SystemExit, match=r"Voilà is not installed: pip install 'sfi-lab\[voila\]'"):
+    with pytest.raises(SystemExit, match=r"Voilà is not installed: pip install '\.\[voila\]' in the project's folder"):
         voila.main([str(path)])
 
 
