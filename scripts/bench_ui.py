@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ui_browser import Watch, browser, jupyter_server
+from ui_browser import Watch, browser, frame_sizes, jupyter_server
 
 import sfi_lab as sfi
 from sfi_widgets import SupportMap, columns
@@ -119,8 +119,8 @@ def sliders(trace: Path, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="sfi-bench-") as name:
         nbformat.write(notebook, Path(name) / "bench.ipynb")
         with jupyter_server(Path(name)) as server, browser() as chromium:
-            page, watch, sizes = chromium.new_page(viewport={"width": 1400, "height": 1760}), Watch(), []
-            page.on("websocket", lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))))
+            page, watch = chromium.new_page(viewport={"width": 1400, "height": 1760}), Watch()
+            sizes = frame_sizes(page)
             watch.over(page, server.url)
             server.open(page, "bench.ipynb", run=False)
             page.evaluate(

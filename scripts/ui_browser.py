@@ -75,6 +75,13 @@ class Watch:
         page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
 
 
+def frame_sizes(page: Any) -> list[int]:
+    """Bytes of every frame that the page's websockets receive, a list that grows as they come."""
+    sizes: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))))
+    return sizes
+
+
 @dataclass(frozen=True, slots=True)
 class JupyterServer:
     """A running server: its address and token."""

@@ -96,7 +96,7 @@ class Run:
             self.clock.start()
             state.track_queries()
         if given is None:
-            self.drop_fast()
+            self.remade = state.drop_fast()
             logits = read_chunks(self.lab, state, self.session.ids[state.length :])
         else:
             state.cache, state.prompt, logits = given.cache.copy(), given.facts.copy(), given.logits
@@ -125,16 +125,8 @@ class Run:
         state.recorder, state.clock = self.recorder, self.clock
         if self.clock:
             self.clock.start()
-        self.remade = 0
-        if self.plan.refresh:
-            self.drop_fast()
+        self.remade = state.drop_fast() if self.plan.refresh else 0
         return session.ids[state.length :]
-
-    def drop_fast(self) -> None:
-        """The state's `drop_fast`; notes how many positions the coming forward feeds again."""
-        before = self.state.length
-        self.state.drop_fast()
-        self.remade = before - self.state.length
 
     def end_step(self) -> None:
         """After the step's forward."""

@@ -71,11 +71,13 @@ class DecoderState:
         self.prompt = self.prompt.emptied()
         return self.plan
 
-    def drop_fast(self) -> None:
-        """With rectification: cuts off the positions whose K/V fast steps made, so that dense attention makes them anew."""
-        self.dense_until = min(self.dense_until, self.length)
+    def drop_fast(self) -> int:
+        """With rectification: cuts off the positions whose K/V fast steps made, so that dense attention makes them anew; how many."""
+        before = self.length
+        self.dense_until = min(self.dense_until, before)
         if self.settings.rectify:
             self.cache.truncate(self.dense_until)
+        return before - self.length
 
     def forget_selection(self) -> None:
         """Drops the packed memories (a new prompt is being read, or the conversation was cut)."""

@@ -80,15 +80,14 @@ def evaluate(
         say(f"{len(plan.tasks) - len(todo)} of {len(plan.tasks)} tasks are done already")
     if todo:
         note_run(store.root, machine(lab.device), command or command_line())
-    too_large: list[str] = []
-    for done, seconds in _work(lab, todo, arms, plan, Batcher(lab, batch, say), store, too_large):
+    for done, seconds in _work(lab, todo, arms, plan, Batcher(lab, batch, say), store):
         left = plan.left(seconds, todo[:done], todo[done:])
         say(
             f"{done} of {len(todo)} tasks, {todo[done - 1].name}, {_minutes(seconds)} so far, about {_minutes(left)} left"
         )
-    finished = [task.name for task in plan.tasks if task.name not in too_large]
+    finished = [task.name for task in plan.tasks if store.done(task.name)]
     found = publish(store, finished) if finished else {}
-    if too_large:
+    if too_large := [task.name for task in plan.tasks if task.name not in finished]:
         raise SfiError(
             f"{', '.join(too_large)}: not enough memory, even for one run at a time; give shorter contexts or a smaller dtype. "
             f"{len(finished)} other tasks are finished in {store.root}"
@@ -97,18 +96,12 @@ def evaluate(
 
 
 def _work(
-    lab: Lab,
-    todo: Sequence[Task],
-    arms: Sequence[Arm],
-    plan: Plan,
-    batcher: Batcher,
-    store: Store,
-    too_large: list[str],
+    lab: Lab, todo: Sequence[Task], arms: Sequence[Arm], plan: Plan, batcher: Batcher, store: Store
 ) -> Iterator[tuple[int, float]]:
-    """Evaluates the tasks, as many at once as share a batch; yields how many are done and the seconds so far.
+    """Evaluates the tasks, as many at once as share a batch; yields how many are done with and the seconds so far.
 
     Where memory runs out although the batch can't be halved, fewer prompts go together; one that doesn't fit alone is
-    left out, its name added to `too_large`.
+    left out, so that the store has no results of it.
     """
     began, done = time.perf_counter(), 0
     together = max(1, batcher.size // len(arms))
@@ -119,7 +112,6 @@ def _work(
             together = len(group) // 2
             continue
         if frames is None:
-            too_large += [task.name for task in group]
             batcher.size = size  # what one prompt couldn't do with is no reason for the others
         for task, frame in zip(group, frames or (), strict=False):
             store.save(task.name, {"rows": frame})

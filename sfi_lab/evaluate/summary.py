@@ -130,8 +130,7 @@ def _kl_to_sfi(part: pl.DataFrame, sfi: pl.DataFrame) -> dict[str, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mine, theirs = (np.log(frame["kl"].to_numpy().astype(float)) for frame in (part, sfi))
         found = paired_difference(mine, theirs)
-    row: dict[str, Any] = {f"kl_to_sfi{end}": _finite(np.exp(x)) for end, x in
-                           (("", found.value), ("_low", found.low), ("_high", found.high))}  # fmt: skip
+    row: dict[str, Any] = _estimate("kl_to_sfi", Estimate(*np.exp([found.value, found.low, found.high])))
     if row["kl_to_sfi"] is not None:
         row["kl_to_sfi_verdict"] = verdict(found, "farther", "closer")
     return row

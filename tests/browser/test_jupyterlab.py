@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from ui_browser import Watch, jupyter_server
+from ui_browser import Watch, frame_sizes, jupyter_server
 
 pytestmark = pytest.mark.browser
 
@@ -26,8 +26,8 @@ def lab_page(chromium, tmp_path_factory):
     notebook.cells = notebook.cells[: last + 1]
     nbformat.write(notebook, folder / "workbench.ipynb")
     context = chromium.new_context(viewport={"width": 1400, "height": 1100})
-    page, watch, sizes = context.new_page(), Watch(), []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))))
+    page, watch = context.new_page(), Watch()
+    sizes = frame_sizes(page)
     with jupyter_server(folder) as server:
         watch.over(page, server.url)
         server.open(page, "workbench.ipynb")

@@ -4,7 +4,7 @@ import nbformat
 import numpy as np
 import polars as pl
 import pytest
-from ui_browser import Watch, jupyter_server
+from ui_browser import Watch, frame_sizes, jupyter_server
 
 from canvas_pixels import close_to, pixels
 from sfi_widgets import MethodsPanel
@@ -231,8 +231,8 @@ def test_in_jupyterlab_the_kernel_lists_a_points_prompts(chromium, results, tmp_
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)], metadata=kernel)
     nbformat.write(made, tmp_path / "methods.ipynb")
     context = chromium.new_context(viewport={"width": 1400, "height": 1100})
-    page, watch, sizes = context.new_page(), Watch(), []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))))
+    page, watch = context.new_page(), Watch()
+    sizes = frame_sizes(page)
     with jupyter_server(tmp_path) as server:
         watch.over(page, server.url)
         server.open(page, "methods.ipynb", timeout=60)
