@@ -5,7 +5,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("**/*.ipynb"))
+FOUND = sorted((Path(__file__).parents[2] / "notebooks").glob("**/*.ipynb"))
+NOTEBOOKS = [path for path in FOUND if ".ipynb_checkpoints" not in path.parts]  # JupyterLab's copies, after `make lab`
 
 
 def test_there_are_notebooks():
